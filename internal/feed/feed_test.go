@@ -1,0 +1,95 @@
+package feed
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTradesAreTheDocumentsFeed(t *testing.T) {
+	events := Trades()
+	require.Len(t, events, Size)
+	for i, e := range events {
+		var trade struct {
+			ID   int
+			TS   int64
+			Type string
+		}
+		require.NoError(t, json.Unmarshal(e, &trade), "an event is JSON")
+		assert.Equal(t, i+1, trade.ID)
+		assert.Equal(t, 1_760_000_000_000+3*int64(i), trade.TS, "events are 3 ms apart")
+		assert.Equal(t, "trade", trade.Type)
+	}
+	assert.Equal(t, 116_925, len(bytes.Join(events, nil)), "116.9 bytes an event")
+	sum := sha256.Sum256(bytes.Join(events, []byte("\n")))
+	assert.Equal(t, "c88353e4468aeedf41bcfc17c249fb67856941b619988504e503b6b73f28ed74", hex.EncodeToString(sum[:]), "every figure in this repository was measured with the same feed")
+}
+
+func TestTextAndBinaryHaveTheSizeAskedFor(t *testing.T) {
+	for _, size := range []int{16, 117, 64 << 10} {
+		for _, e := range Text(3, size) {
+			assert.Len(t, e, size)
+			assert.True(t, json.Valid(e), "text is a JSON string")
+		}
+		events := Binary(3, size)
+		assert.Len(t, events[0], size)
+		assert.NotEqual(t, events[0], events[1], "events differ")
+		assert.Equal(t, events, Binary(3, size), "and are the same in every run")
+	}
+}
+
+func file(t *testing.T, content string) string {
+	path := filepath.Join(t.TempDir(), "in.txt")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o666))
+	return path
+}
+
+func TestAFeedOfOnesOwn(t *testing.T) {
+	events, err := ReadEvents(file(t, "{\"a\":1}\r\n\n  [2, 3] \n\"x\""))
+	require.NoError(t, err)
+	assert.Equal(t, [][]byte{[]byte(`{"a":1}`), []byte(`[2, 3]`), []byte(`"x"`)}, events)
+
+	path := file(t, "{\"a\":1}\n\n{oops}\n")
+	_, err = ReadEvents(path)
+	assert.EqualError(t, err, "feed: "+path+`:3: not a JSON value: "{oops}"; an event is one JSON value on a line of its own`)
+
+	path = file(t, "\n")
+	_, err = ReadEvents(path)
+	assert.EqualError(t, err, "feed: "+path+" has no events; write one JSON value a line")
+
+	_, err = ReadEvents("no/such/file")
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestHeaderProfiles(t *testing.T) {
+	bare, err := Headers("bare")
+	require.NoError(t, err)
+	assert.Equal(t, "*/*", bare.Get("Accept"))
+	assert.Len(t, bare, 2, "Accept, and the empty User-Agent that keeps net/http from sending one")
+
+	chrome, err := Headers("chrome")
+	require.NoError(t, err)
+	assert.Greater(t, len(chrome.Get("Cookie")), 117, "the cookie outweighs an event")
+	assert.Contains(t, chrome.Get("User-Agent"), "Chrome/")
+
+	own, err := Headers(file(t, "# mine\nX-Token: a:b\n\nX-Token: c\n"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a:b", "c"}, own["X-Token"])
+}
+
+func TestABadHeaderFileSaysWhere(t *testing.T) {
+	for _, line := range []string{"Cookie", "Bad Name: x", "X: a\x00b"} {
+		path := file(t, "Accept: */*\n"+line+"\n")
+		_, err := Headers(path)
+		assert.ErrorContains(t, err, path+":2: not a header: ", line)
+	}
+	_, err := Headers("fireox")
+	assert.ErrorContains(t, err, `header profile "fireox" is neither bare nor chrome nor a file`)
+}
