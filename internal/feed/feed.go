@@ -3,7 +3,6 @@
 package feed
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -80,27 +79,31 @@ func Binary(n, size int) [][]byte {
 	return events
 }
 
-// ReadEvents reads a feed of one's own: a file with one JSON value a line
-// (JSON Lines), each an event. Blank lines are skipped.
-func ReadEvents(path string) ([][]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("feed: %w", err)
+// EventsVariable names a feed of the user's own: a file with one JSON value a
+// line (JSON Lines), each an event. Blank lines are skipped.
+const EventsVariable = "PUSHCOST_FEED"
+
+// Events returns the user's own feed, or else [Trades].
+func Events() ([][]byte, error) {
+	path := os.Getenv(EventsVariable)
+	if path == "" {
+		return Trades(), nil
 	}
-	defer f.Close()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("feed: %s: %w", EventsVariable, err)
+	}
 	var events [][]byte
-	lines := bufio.NewReader(f)
-	for n := 1; ; n++ {
-		line, end := lines.ReadBytes('\n') // ends with io.EOF; the last line may lack its newline
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if !json.Valid(line) {
-				return nil, fmt.Errorf("feed: %s:%d: not a JSON value: %.40q; an event is one JSON value on a line of its own", path, n, line)
-			}
-			events = append(events, line)
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
 		}
-		if end != nil {
-			break
+		if !json.Valid(line) {
+			return nil, fmt.Errorf("feed: %s:%d: not a JSON value: %.40q; an event is one JSON value on a line of its own", path, n, line)
 		}
+		events = append(events, line)
 	}
 	if len(events) == 0 {
 		return nil, fmt.Errorf("feed: %s has no events; write one JSON value a line", path)

@@ -45,27 +45,36 @@ func TestTextAndBinaryHaveTheSizeAskedFor(t *testing.T) {
 	}
 }
 
-func file(t *testing.T, content string) string {
-	path := filepath.Join(t.TempDir(), "in.txt")
+// own puts content into a file that an environment variable names.
+func own(t *testing.T, variable, content string) (path string) {
+	path = filepath.Join(t.TempDir(), "own.txt")
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o666))
+	t.Setenv(variable, path)
 	return path
 }
 
 func TestAFeedOfOnesOwn(t *testing.T) {
-	events, err := ReadEvents(file(t, "{\"a\":1}\r\n\n  [2, 3] \n\"x\""))
+	t.Setenv(EventsVariable, "")
+	events, err := Events()
+	require.NoError(t, err)
+	assert.Equal(t, Trades(), events, "without one it is the documents'")
+
+	own(t, EventsVariable, "{\"a\":1}\r\n\n  [2, 3] \n\"x\"")
+	events, err = Events()
 	require.NoError(t, err)
 	assert.Equal(t, [][]byte{[]byte(`{"a":1}`), []byte(`[2, 3]`), []byte(`"x"`)}, events)
 
-	path := file(t, "{\"a\":1}\n\n{oops}\n")
-	_, err = ReadEvents(path)
+	path := own(t, EventsVariable, "{\"a\":1}\n\n{oops}\n")
+	_, err = Events()
 	assert.EqualError(t, err, "feed: "+path+`:3: not a JSON value: "{oops}"; an event is one JSON value on a line of its own`)
 
-	path = file(t, "\n")
-	_, err = ReadEvents(path)
+	path = own(t, EventsVariable, "\n")
+	_, err = Events()
 	assert.EqualError(t, err, "feed: "+path+" has no events; write one JSON value a line")
 
-	_, err = ReadEvents("no/such/file")
-	assert.ErrorIs(t, err, os.ErrNotExist)
+	t.Setenv(EventsVariable, "no/such/file")
+	_, err = Events()
+	assert.EqualError(t, err, "feed: PUSHCOST_FEED: open no/such/file: no such file or directory")
 }
 
 func TestHeaderProfiles(t *testing.T) {
@@ -79,17 +88,18 @@ func TestHeaderProfiles(t *testing.T) {
 	assert.Greater(t, len(chrome.Get("Cookie")), 117, "the cookie outweighs an event")
 	assert.Contains(t, chrome.Get("User-Agent"), "Chrome/")
 
-	own, err := Headers(file(t, "# mine\nX-Token: a:b\n\nX-Token: c\n"))
+	own(t, HeadersVariable, "# mine\nX-Token: a:b\n\nX-Token: c\n")
+	mine, err := Headers(Own)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"a:b", "c"}, own["X-Token"])
+	assert.Equal(t, []string{"a:b", "c"}, mine["X-Token"])
 }
 
 func TestABadHeaderFileSaysWhere(t *testing.T) {
 	for _, line := range []string{"Cookie", "Bad Name: x", "X: a\x00b"} {
-		path := file(t, "Accept: */*\n"+line+"\n")
-		_, err := Headers(path)
+		path := own(t, HeadersVariable, "Accept: */*\n"+line+"\n")
+		_, err := Headers(Own)
 		assert.ErrorContains(t, err, path+":2: not a header: ", line)
 	}
 	_, err := Headers("fireox")
-	assert.ErrorContains(t, err, `header profile "fireox" is neither bare nor chrome nor a file`)
+	assert.ErrorContains(t, err, `header profile "fireox" is not to be had`)
 }

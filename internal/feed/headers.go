@@ -14,16 +14,25 @@ import (
 //go:embed testdata/*.txt
 var profiles embed.FS
 
+// Own is the profile of the user's own headers: those in the file that
+// [HeadersVariable] names, with one "Name: value" a line, # beginning a comment.
+const (
+	Own             = "own"
+	HeadersVariable = "PUSHCOST_HEADERS"
+)
+
 // Headers returns a profile of request headers: "bare", what a plain program
-// sends; "chrome", what a browser's tab sends; any other name is the path of
-// a file with one "Name: value" a line, # beginning a comment.
+// sends; "chrome", what a browser's tab sends; or [Own].
 func Headers(profile string) (http.Header, error) {
-	data, err := profiles.ReadFile("testdata/" + profile + ".txt")
-	if err != nil {
-		data, err = os.ReadFile(profile)
+	path := "testdata/" + profile + ".txt"
+	read := profiles.ReadFile
+	if profile == Own {
+		path = os.Getenv(HeadersVariable)
+		read = os.ReadFile
 	}
+	data, err := read(path)
 	if err != nil {
-		return nil, fmt.Errorf("feed: header profile %q is neither bare nor chrome nor a file: %w", profile, err)
+		return nil, fmt.Errorf("feed: header profile %q is not to be had: %w; there are bare, chrome and, with a file in %s, own", profile, err, HeadersVariable)
 	}
 	h := http.Header{}
 	n := 0
@@ -36,7 +45,7 @@ func Headers(profile string) (http.Header, error) {
 		name, value, ok := strings.Cut(text, ":")
 		value = strings.TrimSpace(value)
 		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, fmt.Errorf("feed: %s:%d: not a header: %.60q; write Name: value", profile, n, text)
+			return nil, fmt.Errorf("feed: %s:%d: not a header: %.60q; write Name: value", path, n, text)
 		}
 		h.Add(name, value)
 	}

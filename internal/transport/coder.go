@@ -1,0 +1,82 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/coder/websocket"
+
+	"pushcost/internal/codec"
+)
+
+var coderWebSocket = Transport{
+	Name:   "ws",
+	Lib:    "coder",
+	Over:   []HTTP{HTTP1},
+	Codecs: []codec.Name{codec.Deflate, codec.DeflateNoTakeover}, // at its only level, 1
+	Serve:  serveWebSocket(upgradeCoder),
+	Open: openWebSocket(func(ctx context.Context, c *Client, path string) (socket, http.Header, error) {
+		return dialCoder(ctx, c, c.HTTP, path)
+	}),
+}
+
+// coderMode is also the smallest message to compress: all of them.
+func coderMode(coding codec.Name) (mode websocket.CompressionMode, threshold int) {
+	switch coding {
+	case codec.Deflate:
+		return websocket.CompressionContextTakeover, 1
+	case codec.DeflateNoTakeover:
+		return websocket.CompressionNoContextTakeover, 1
+	}
+	return websocket.CompressionDisabled, 0
+}
+
+func upgradeCoder(w http.ResponseWriter, r *http.Request, coding codec.Name) (socket, error) {
+	mode, threshold := coderMode(coding)
+	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: mode, CompressionThreshold: threshold})
+	if err != nil {
+		return nil, err
+	}
+	return newCoderSocket(r.Context(), c), nil
+}
+
+func dialCoder(ctx context.Context, c *Client, rt http.RoundTripper, path string) (socket, http.Header, error) {
+	mode, threshold := coderMode(c.Codec)
+	conn, resp, err := websocket.Dial(ctx, wsURL(c, path), &websocket.DialOptions{
+		HTTPClient:           &http.Client{Transport: rt},
+		HTTPHeader:           upgradeHeader(c),
+		CompressionMode:      mode,
+		CompressionThreshold: threshold,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return newCoderSocket(ctx, conn), resp.Header, nil
+}
+
+func newCoderSocket(ctx context.Context, c *websocket.Conn) socket {
+	c.SetReadLimit(-1) // the sender is ours
+	return coderSocket{c, ctx}
+}
+
+type coderSocket struct {
+	*websocket.Conn
+	ctx context.Context // of the connection; its methods want one each
+}
+
+func (s coderSocket) send(data []byte, text bool) error {
+	kind := websocket.MessageBinary
+	if text {
+		kind = websocket.MessageText
+	}
+	return s.Write(s.ctx, kind, data)
+}
+
+func (s coderSocket) ping() error { return s.Ping(s.ctx) }
+
+func (s coderSocket) read() ([]byte, error) {
+	_, data, err := s.Read(s.ctx)
+	return data, err
+}
+
+func (s coderSocket) close() { s.CloseNow() }

@@ -1,0 +1,57 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gorilla/websocket"
+
+	"pushcost/internal/codec"
+)
+
+var gorillaWebSocket = Transport{
+	Name:   "ws",
+	Lib:    "gorilla",
+	Over:   []HTTP{HTTP1},
+	Codecs: []codec.Name{codec.DeflateNoTakeover}, // at its default level, 1
+	Serve:  serveWebSocket(upgradeGorilla),
+	Open:   openWebSocket(dialGorilla),
+}
+
+func upgradeGorilla(w http.ResponseWriter, r *http.Request, coding codec.Name) (socket, error) {
+	u := websocket.Upgrader{EnableCompression: coding != codec.Identity}
+	c, err := u.Upgrade(w, r, nil)
+	return gorillaSocket{c}, err
+}
+
+func dialGorilla(ctx context.Context, c *Client, path string) (socket, http.Header, error) {
+	d := websocket.Dialer{
+		NetDialContext:    c.HTTP.DialContext,
+		TLSClientConfig:   c.HTTP.TLSClientConfig,
+		EnableCompression: c.Codec != codec.Identity,
+	}
+	conn, resp, err := d.DialContext(ctx, wsURL(c, path), upgradeHeader(c))
+	if err != nil {
+		return nil, nil, refused(err, resp)
+	}
+	return gorillaSocket{conn}, resp.Header, nil
+}
+
+type gorillaSocket struct{ *websocket.Conn }
+
+func (s gorillaSocket) send(data []byte, text bool) error {
+	kind := websocket.BinaryMessage
+	if text {
+		kind = websocket.TextMessage
+	}
+	return s.WriteMessage(kind, data)
+}
+
+func (s gorillaSocket) ping() error { return s.WriteMessage(websocket.PingMessage, nil) }
+
+func (s gorillaSocket) read() ([]byte, error) {
+	_, data, err := s.ReadMessage()
+	return data, err
+}
+
+func (s gorillaSocket) close() { s.Conn.Close() }

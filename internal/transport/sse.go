@@ -1,0 +1,113 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+
+	"pushcost/internal/codec"
+	"pushcost/internal/eventstream"
+	"pushcost/internal/hub"
+)
+
+// sse is Server-Sent Events (WHATWG HTML, section 9.2): one answer that does
+// not end, flushed per event.
+var sse = Transport{
+	Name:   "sse",
+	Over:   []HTTP{HTTP1, HTTP2},
+	Codecs: []codec.Name{codec.Gzip, codec.Brotli, codec.Zstd},
+	IDs:    true,
+	Serve:  serveSSE,
+	Open:   openSSE,
+}
+
+func serveSSE(ctx context.Context, ln net.Listener, log *hub.Log, o Options) error {
+	return serveHTTP(ctx, ln, o.HTTP, func(w http.ResponseWriter, r *http.Request) {
+		after, ok := cursor(w, log, r.Header.Get("Last-Event-ID"))
+		if !ok {
+			return
+		}
+		body, err := codec.NewWriter(o.Codec, w)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Cache-Control", "no-store")
+		if o.Codec != codec.Identity {
+			w.Header().Set("Content-Encoding", string(o.Codec))
+		}
+		w.WriteHeader(http.StatusOK)
+		rc := http.NewResponseController(w)
+		if rc.Flush() != nil {
+			return
+		}
+		var buf []byte
+		write := func() error {
+			_, err := body.Write(buf)
+			return errors.Join(err, body.Flush(), rc.Flush())
+		}
+		follow(r.Context(), log, after, o.Heartbeat, func(e hub.Event) error {
+			id := ""
+			if o.IDs {
+				id = strconv.FormatUint(e.ID, 10)
+			}
+			buf = eventstream.AppendEvent(buf[:0], id, e.Data)
+			return write()
+		}, func() error {
+			buf = eventstream.AppendComment(buf[:0])
+			return write()
+		})
+	})
+}
+
+func openSSE(ctx context.Context, c *Client, after uint64) (Stream, error) {
+	h := c.Header
+	if after > 0 {
+		h = with(h, "Last-Event-ID", strconv.FormatUint(after, 10))
+	}
+	resp, err := c.get(ctx, "/events", h)
+	if err != nil {
+		return nil, fmt.Errorf("sse: %w", err)
+	}
+	// An EventSource refuses anything else (WHATWG HTML, section 9.2.2).
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
+		resp.Body.Close()
+		return nil, fmt.Errorf("sse: the answer is %q, not text/event-stream", kind)
+	}
+	return &sseStream{resp: resp, codec: c.Codec, last: after}, nil
+}
+
+type sseStream struct {
+	resp   *http.Response
+	codec  codec.Name
+	events *eventstream.Reader // made by the first Next: a decoder waits for its first bytes
+	last   uint64
+}
+
+func (s *sseStream) Next() (hub.Event, error) {
+	if s.events == nil {
+		body, err := codec.NewReader(s.codec, s.resp.Body)
+		if err != nil {
+			return hub.Event{}, fmt.Errorf("sse: %w", err)
+		}
+		s.events = eventstream.NewReader(body)
+	}
+	m, err := s.events.Next()
+	if err != nil {
+		return hub.Event{}, fmt.Errorf("sse: after event %d: %w", s.last, err)
+	}
+	s.last++
+	if m.ID != "" {
+		if s.last, err = strconv.ParseUint(m.ID, 10, 64); err != nil {
+			return hub.Event{}, fmt.Errorf("sse: id %q is not a number", m.ID)
+		}
+	}
+	return hub.Event{ID: s.last, Data: m.Data}, nil
+}
+
+func (s *sseStream) Close() error { return s.resp.Body.Close() }

@@ -1,0 +1,124 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"pushcost/internal/codec"
+	"pushcost/internal/hub"
+)
+
+// What all WebSockets (RFC 6455) have in common; gorilla.go, coder.go and
+// gws.go say how each library does it.
+
+// A socket is a WebSocket as a library gives it.
+type socket interface {
+	send(data []byte, text bool) error
+	ping() error
+	read() ([]byte, error) // the next message; pings are answered meanwhile
+	close()
+}
+
+// serveWebSocket serves one message an event.
+func serveWebSocket(upgrade func(http.ResponseWriter, *http.Request, codec.Name) (socket, error)) func(context.Context, net.Listener, *hub.Log, Options) error {
+	return func(ctx context.Context, ln net.Listener, log *hub.Log, o Options) error {
+		return serveHTTP(ctx, ln, o.HTTP, func(w http.ResponseWriter, r *http.Request) {
+			after, ok := cursor(w, log, r.FormValue("cursor"))
+			if !ok {
+				return
+			}
+			s, err := upgrade(w, r, o.Codec)
+			if err != nil {
+				return // the library has answered
+			}
+			ctx, cancel := context.WithCancel(r.Context())
+			gone := make(chan struct{})
+			go func() { // after an upgrade only a reader notices that the client left
+				defer close(gone)
+				defer cancel()
+				for {
+					if _, err := s.read(); err != nil {
+						return
+					}
+				}
+			}()
+			follow(ctx, log, after, o.Heartbeat, func(e hub.Event) error { return s.send(e.Data, utf8.Valid(e.Data)) }, s.ping)
+			s.close()
+			<-gone
+		})
+	}
+}
+
+// openWebSocket opens one; dial is given the path to ask for.
+func openWebSocket(dial func(ctx context.Context, c *Client, path string) (socket, http.Header, error)) func(context.Context, *Client, uint64) (Stream, error) {
+	return func(ctx context.Context, c *Client, after uint64) (Stream, error) {
+		path := "/ws"
+		if after > 0 {
+			path += "?cursor=" + strconv.FormatUint(after, 10)
+		}
+		c.requests.Add(1)
+		s, answer, err := dial(ctx, c, path)
+		if err != nil {
+			return nil, fmt.Errorf("ws: %w", err)
+		}
+		if err := negotiated(answer, c.Codec); err != nil {
+			s.close()
+			return nil, fmt.Errorf("ws: %w", err)
+		}
+		return &socketStream{socket: s, last: after, stop: context.AfterFunc(ctx, s.close)}, nil
+	}
+}
+
+// negotiated checks that the server agreed to the compression asked for.
+func negotiated(answer http.Header, want codec.Name) error {
+	got := codec.Identity
+	extensions := answer.Get("Sec-Websocket-Extensions")
+	if strings.Contains(extensions, "permessage-deflate") {
+		got = codec.Deflate
+		if strings.Contains(extensions, "server_no_context_takeover") {
+			got = codec.DeflateNoTakeover
+		}
+	}
+	if got != want {
+		return fmt.Errorf("asked for compression %q, got %q (%s)", want, got, extensions)
+	}
+	return nil
+}
+
+type socketStream struct {
+	socket
+	last uint64
+	stop func() bool
+}
+
+func (s *socketStream) Next() (hub.Event, error) {
+	data, err := s.read()
+	if err != nil {
+		return hub.Event{}, fmt.Errorf("ws: after event %d: %w", s.last, err)
+	}
+	s.last++
+	return hub.Event{ID: s.last, Data: data}, nil
+}
+
+func (s *socketStream) Close() error {
+	s.stop()
+	s.close()
+	return nil
+}
+
+// upgradeHeader is the client's header without what the upgrade sets itself.
+func upgradeHeader(c *Client) http.Header {
+	h := c.Header.Clone()
+	h.Del("Connection")
+	return h
+}
+
+// wsURL is a URL in the scheme of WebSocket libraries.
+func wsURL(c *Client, path string) string {
+	return "ws" + strings.TrimPrefix(c.URL, "http") + path
+}
