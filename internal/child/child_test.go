@@ -1,0 +1,50 @@
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	Main(map[string]func([]byte) (any, error){
+		"greeter": func(in []byte) (any, error) {
+			var name string
+			err := json.Unmarshal(in, &name)
+			return map[string]any{"hello": name, "env": os.Getenv("GREETING"), "pid": os.Getpid()}, err
+		},
+		"broken":  func([]byte) (any, error) { return nil, errors.New("out of order") },
+		"patient": func([]byte) (any, error) { time.Sleep(time.Hour); return nil, nil },
+	})
+	os.Exit(m.Run())
+}
+
+func TestAChildAnswersFromAProcessOfItsOwn(t *testing.T) {
+	var out struct {
+		Hello, Env string
+		Pid        int
+	}
+	require.NoError(t, Run(t.Context(), "greeter", []string{"GREETING=salve"}, "you", &out))
+	assert.Equal(t, "you", out.Hello)
+	assert.Equal(t, "salve", out.Env, "settings are for the child")
+	assert.NotEqual(t, os.Getpid(), out.Pid)
+}
+
+func TestWhatAChildSaysOfItsFailureIsKept(t *testing.T) {
+	assert.EqualError(t, Run(t.Context(), "broken", nil, nil, nil), "child broken: exit status 1: out of order")
+	assert.EqualError(t, Run(t.Context(), "juggler", nil, nil, nil), "child juggler: exit status 1: nobody plays this role")
+}
+
+func TestAChildEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- Run(ctx, "patient", nil, nil, nil) }()
+	cancel()
+	assert.Error(t, <-done)
+}

@@ -1,0 +1,129 @@
+package measure
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"pushcost/internal/hub"
+	"pushcost/internal/netpath"
+	"pushcost/internal/setup"
+	"pushcost/internal/transport"
+)
+
+// A Plan is what is published, when, and over which network.
+type Plan struct {
+	Events [][]byte
+
+	// Every is the time between two events. Zero is lockstep: each event is
+	// published once the one before has arrived.
+	Every time.Duration
+
+	// Quiet is how long nothing is published before the first event and
+	// counted after the last, for what is in flight to land.
+	Quiet time.Duration
+
+	Path netpath.Path
+}
+
+// Paced is the documents' plan, in virtual time: an event every 3 ms. Seven
+// nanoseconds more keep an event from coinciding with an arrival; half a
+// millisecond of delay each way keeps what a round trip separates apart.
+func Paced(events [][]byte) Plan {
+	return Plan{
+		Events: events,
+		Every:  3*time.Millisecond + 7,
+		Quiet:  time.Second,
+		Path:   netpath.Symmetric(500 * time.Microsecond),
+	}
+}
+
+// Lockstep is a plan that does not depend on a clock, for real sockets.
+func Lockstep(events [][]byte) Plan { return Plan{Events: events} }
+
+// A Delivery is what it took to deliver a plan's events, every one of them
+// once, in order and unchanged.
+type Delivery struct {
+	Setup    setup.Setup
+	Events   int
+	Payload  int64         // bytes of all events
+	Open     netpath.Count // up to a subscribed, quiet path
+	Steady   netpath.Count // from the first event's publication on
+	Requests int64         // HTTP requests, the opening's included
+}
+
+// Deliver publishes a plan's events to one client of a setup. It fails unless
+// all of them arrive once, in order and equal.
+func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error) {
+	d = Delivery{Setup: s, Events: len(p.Events)}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", s, err)
+		}
+	}()
+	r, err := assemble(ctx, s, p.Path, 0, len(p.Events)+1)
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	stream, err := r.open(0)
+	if err != nil {
+		return d, err
+	}
+	arrived := make(chan error, len(p.Events))
+	go func() {
+		for i, want := range p.Events {
+			err := arrives(stream, uint64(i+1), want)
+			arrived <- err
+			if err != nil {
+				return
+			}
+		}
+	}()
+	if err := r.subscribed(ctx, p.Quiet); err != nil {
+		return d, err
+	}
+	d.Open = r.network.Count()
+	begin := time.Now()
+	for i, event := range p.Events {
+		if err := sleep(ctx, time.Until(begin.Add(time.Duration(i)*p.Every))); err != nil {
+			return d, err
+		}
+		d.Payload += int64(len(event))
+		r.log.Publish(event)
+		if p.Every == 0 {
+			if err := <-arrived; err != nil {
+				return d, err
+			}
+		}
+	}
+	if p.Every > 0 {
+		for range p.Events {
+			if err := <-arrived; err != nil {
+				return d, err
+			}
+		}
+	}
+	if err := sleep(ctx, p.Quiet); err != nil {
+		return d, err
+	}
+	d.Steady = r.network.Count().Sub(d.Open)
+	d.Requests = r.client.Requests()
+	// Had an event come twice, it would come before this one.
+	last := r.log.Publish([]byte(`"end"`))
+	return d, arrives(stream, last.ID, last.Data)
+}
+
+// arrives checks that the next event is this one.
+func arrives(s transport.Stream, id uint64, data []byte) error {
+	got, err := s.Next()
+	if err != nil {
+		return err
+	}
+	if want := (hub.Event{ID: id, Data: data}); got.ID != want.ID || !bytes.Equal(got.Data, want.Data) {
+		return fmt.Errorf("event %d arrived as event %d: %.60q instead of %.60q", want.ID, got.ID, got.Data, want.Data)
+	}
+	return nil
+}

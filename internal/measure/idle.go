@@ -1,0 +1,40 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"pushcost/internal/netpath"
+	"pushcost/internal/setup"
+)
+
+// Idle holds a subscription for some time without an event and returns what
+// the heartbeats alone moved.
+func Idle(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat, hold time.Duration) (c netpath.Count, err error) {
+	r, err := assemble(ctx, s, path, heartbeat, 1)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	stream, err := r.open(0)
+	if err != nil {
+		return c, err
+	}
+	event := make(chan error, 1)
+	go func() { event <- arrives(stream, 1, []byte(`"end"`)) }() // reading also answers pings
+	if err := r.subscribed(ctx, time.Second); err != nil {
+		return c, err
+	}
+	before := r.network.Count()
+	if err := sleep(ctx, hold); err != nil {
+		return c, err
+	}
+	c = r.network.Count().Sub(before)
+	r.log.Publish([]byte(`"end"`))
+	if err := <-event; err != nil {
+		return c, fmt.Errorf("%s: not alive after %v: %w", s, hold, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,91 @@
+package measure
+
+import (
+	"slices"
+	"strings"
+
+	"pushcost/internal/netpath"
+	"pushcost/internal/transport"
+)
+
+// A Metric is a figure and its unit.
+type Metric struct {
+	Unit  string
+	Value float64
+}
+
+// Units are the units of all experiments, with the policy the gate applies.
+// Figures are over a whole run, in integers: testing prints four significant
+// digits of anything else.
+var Units = []struct{ Name, Policy string }{
+	{"steady-up-B", "assume=exact better=lower"},   // client to server, from the first event on
+	{"steady-down-B", "assume=exact better=lower"}, // server to client
+	{"overhead-B", "assume=exact better=lower"},    // steady-down-B minus the payload
+	{"writes", "assume=exact better=lower"},        // calls of Write on either socket, from the first event on
+	{"wire-up-B", "assume=exact better=lower"},     // the opening and all the rest
+	{"wire-down-B", "assume=exact better=lower"},
+	{"conns", "assume=exact better=lower"},     // connections dialed
+	{"requests", "assume=exact better=lower"},  // HTTP requests, an upgrade being one
+	{"hour-up-B", "assume=exact better=lower"}, // what an hour of heartbeats moves
+	{"hour-down-B", "assume=exact better=lower"},
+	{"hpack-up-B", "better=lower gate=1%"}, // steady-up-B where net/http's map order moves HPACK's table
+	{"open-B", "better=lower gate=0.5%"},   // both ways, up to a subscribed, quiet path
+	{"wire-B", "better=lower gate=0.5%"},   // all of it, both ways: the documents' figure
+}
+
+// Exact says whether a unit's figures are the same in every run.
+func Exact(unit string) bool {
+	return slices.ContainsFunc(Units, func(u struct{ Name, Policy string }) bool {
+		return u.Name == unit && strings.Contains(u.Policy, "assume=exact")
+	})
+}
+
+// Metrics are a delivery's figures.
+func (d Delivery) Metrics() []Metric {
+	up := "steady-up-B"
+	if d.mapOrder() {
+		up = "hpack-up-B"
+	}
+	return []Metric{
+		{up, float64(d.Steady.Up.Bytes)},
+		{"steady-down-B", float64(d.Steady.Down.Bytes)},
+		{"overhead-B", float64(d.Overhead())},
+		{"writes", float64(d.Steady.Up.Writes + d.Steady.Down.Writes)},
+		{"conns", float64(d.Open.Conns + d.Steady.Conns)},
+		{"requests", float64(d.Requests)},
+		{"open-B", float64(bytesOf(d.Open))},
+		{"wire-B", float64(d.Wire())},
+	}
+}
+
+// mapOrder says whether the bytes up depend on the order of a Go map. Every
+// poll's cursor is new to HPACK's table (RFC 7541) and evicts an older field;
+// which one, and so what must be sent again, follows from the order in which
+// net/http ranges over a request's headers.
+func (d Delivery) mapOrder() bool {
+	return d.Setup.HTTP == transport.HTTP2 && d.Requests > 1 && d.Setup.Headers != "bare"
+}
+
+// Overhead is what came down beside the payload, in bytes.
+func (d Delivery) Overhead() int64 { return d.Steady.Down.Bytes - d.Payload }
+
+// Wire is everything that crossed the network, in bytes.
+func (d Delivery) Wire() int64 { return bytesOf(d.Open) + bytesOf(d.Steady) }
+
+// Hour are the figures of an hour's heartbeats.
+func Hour(c netpath.Count) []Metric {
+	return []Metric{{"hour-up-B", float64(c.Up.Bytes)}, {"hour-down-B", float64(c.Down.Bytes)}}
+}
+
+func bytesOf(c netpath.Count) int64 { return c.Up.Bytes + c.Down.Bytes }
+
+// Totals are the figures of a delivery that do not depend on when an opening
+// was over and how writes were cut: those to compare across networks.
+func (d Delivery) Totals() []Metric {
+	return []Metric{
+		{"wire-up-B", float64(d.Open.Up.Bytes + d.Steady.Up.Bytes)},
+		{"wire-down-B", float64(d.Open.Down.Bytes + d.Steady.Down.Bytes)},
+		{"conns", float64(d.Open.Conns + d.Steady.Conns)},
+		{"requests", float64(d.Requests)},
+	}
+}
