@@ -1,0 +1,33 @@
+// Package pushcost measures what it costs to push an event to a client over
+// WebSocket, Server-Sent Events, long polling or Socket.IO: bytes, latency,
+// memory, CPU, ordering and delivery. It has no API. It is a test suite that
+// is also a benchmark: every finding of four published documents, and many
+// that nobody published, is a Test that asserts it or a Benchmark that
+// reports it, from a verified delivery over real protocol stacks.
+//
+//	go test -run Bytes -v                             # check, and print the byte table
+//	go test -run '^$' -bench . . | tee new.txt        # measure
+//	go tool gate testdata/baseline.txt new.txt        # fail on a regression
+//
+// # Contents
+//
+// FINDINGS.md has every finding with its verdict. Here is where they are:
+//
+//   - bytes_test.go: the table of 1,000 events (E1, E1b), long polling's heads
+//     (E2, E2b, E5), framing (E3, E4, S12), HTTP/2 (E6, E7, E9), ids and
+//     heartbeats (E17, E18b), compression of small events (E21, E27, B3, C22),
+//     what a re-run and the header profile change (E22, E23), binary (E26),
+//     what the documents did not count (E29, B1, B2)
+//   - bytes_test.go, not yet: commands (C5, C5b, C6, E30), Socket.IO (B7)
+//   - latency_test.go, not yet: E10, E11, E12, E24, C1, C2, C3, C4, C20, V3
+//   - ordering_test.go, not yet: C12, C12b, C13, C14, C15, C16, C19
+//   - delivery_test.go, not yet: E8, E15, E16, E18, E19, E20, E28, V5, S8, S11
+//   - memory_test.go, not yet: E13, E14, E31, S1, S2, S3, S4, S5, S6, S7, S9,
+//     S10, C11, C17, C18, C18b, C18c, V1, V2, V4, B4, B8
+//   - compression_test.go, not yet: C7, C7b, C8, C9, C10, C21, E21b, B5, B6
+//   - README.md, not yet: the documents' advice (E25, S13, C23, V6, X1)
+//   - not planned: E32 (loss, HTTP/3), E33 (radio)
+//
+// harness_test.go runs a finding over setups; findings_test.go keeps
+// FINDINGS.md and README.md true.
+package pushcost

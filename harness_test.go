@@ -1,0 +1,176 @@
+package pushcost
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"pushcost/internal/child"
+	"pushcost/internal/feed"
+	"pushcost/internal/figures"
+	"pushcost/internal/measure"
+	"pushcost/internal/setup"
+	"pushcost/internal/virtual"
+)
+
+// TestMain plays a child's role where this process is one, prepares a
+// benchmark run, and looks for goroutines left behind.
+func TestMain(m *testing.M) {
+	child.Main(map[string]func([]byte) (any, error){"deliver": func(in []byte) (any, error) {
+		var jobs []job
+		if err := json.Unmarshal(in, &jobs); err != nil {
+			return nil, err
+		}
+		return deliveries(jobs)
+	}})
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() != "" {
+		prepareBenchmarks()
+	}
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// prepareBenchmarks prints what benchstat and the gate need to know, and
+// makes one run of each benchmark, named alike on every machine, the default.
+func prepareBenchmarks() {
+	set := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	if !set["test.benchtime"] {
+		flag.Set("test.benchtime", "1x")
+	}
+	runtime.GOMAXPROCS(1) // no -N suffix; children use all cores
+	fmt.Println("go:", runtime.Version())
+	for _, m := range requirement.FindAllStringSubmatch(goMod, -1) {
+		fmt.Printf("%s: %s\n", strings.ToLower(m[1]), m[2]) // a configuration key has no capitals
+	}
+	for _, u := range measure.Units {
+		fmt.Println("Unit", u.Name, u.Policy)
+	}
+}
+
+// A test binary does not know its modules' versions, so they are read here.
+//
+//go:embed go.mod
+var goMod string
+
+var requirement = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`) // without the indirect ones
+
+// A job is a delivery as a child process is told it.
+type job struct {
+	Setup setup.Setup
+	Plan  measure.Plan
+}
+
+func (j job) run() (d measure.Delivery, err error) {
+	if j.Setup.Net == "loopback" {
+		return measure.Deliver(context.Background(), j.Setup, j.Plan)
+	}
+	err = virtual.Run(func(ctx context.Context) error {
+		d, err = measure.Deliver(ctx, j.Setup, j.Plan)
+		return err
+	})
+	return d, err
+}
+
+func deliveries(jobs []job) (all []measure.Delivery, err error) {
+	for _, j := range jobs {
+		d, err := j.run()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// apart runs jobs in a process of their own, with this setting of GODEBUG.
+func apart(tb testing.TB, godebug string, jobs ...job) (all []measure.Delivery, err error) {
+	return all, child.Run(tb.Context(), "deliver", []string{"GODEBUG=" + godebug}, jobs, &all)
+}
+
+// deliver runs a plan over a setup: on real sockets if the setup says so and
+// in virtual time otherwise; in a process of its own where one is needed.
+func deliver(tb testing.TB, s setup.Setup, p measure.Plan) measure.Delivery {
+	tb.Helper()
+	contestant, err := s.Contestant()
+	require.NoError(tb, err)
+	var all []measure.Delivery
+	if j := (job{s, p}); contestant.GODEBUG != "" {
+		all, err = apart(tb, contestant.GODEBUG, j)
+	} else {
+		all, err = deliveries([]job{j})
+	}
+	require.NoError(tb, err, "every event arrives once, in order and unchanged")
+	return all[0]
+}
+
+// trades delivers the documents' feed at the documents' pace over a setup.
+func trades(tb testing.TB, name string) measure.Delivery {
+	tb.Helper()
+	return deliver(tb, cell(tb, name), measure.Paced(feed.Trades()))
+}
+
+func figuresOf(tb testing.TB, path string) figures.Figures {
+	tb.Helper()
+	f, err := figures.Read(path)
+	require.NoError(tb, err)
+	return f
+}
+
+// cell is the setup of this name.
+func cell(tb testing.TB, name string) setup.Setup {
+	tb.Helper()
+	s, err := setup.Parse(name)
+	require.NoError(tb, err)
+	return s
+}
+
+// cells are the setups of a pattern.
+func cells(tb testing.TB, pattern string) []setup.Setup {
+	tb.Helper()
+	cells, err := setup.Cross(pattern)
+	require.NoError(tb, err)
+	require.NotEmpty(tb, cells)
+	return cells
+}
+
+// run makes a subtest of every setup.
+func run(t *testing.T, pattern string, f func(*testing.T, setup.Setup)) {
+	t.Helper()
+	for _, s := range cells(t, pattern) {
+		t.Run(s.String(), func(t *testing.T) { f(t, s) })
+	}
+}
+
+// report makes a benchmark of every setup.
+// How long it takes is no figure of theirs: the feed sets the pace.
+func report(b *testing.B, pattern string, f func(*testing.B, setup.Setup) []measure.Metric) {
+	b.Helper()
+	for _, s := range cells(b, pattern) {
+		b.Run(s.String(), func(b *testing.B) {
+			var metrics []measure.Metric
+			for b.Loop() {
+				metrics = f(b, s)
+			}
+			for _, m := range metrics {
+				b.ReportMetric(m.Value, m.Unit)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
