@@ -27,7 +27,7 @@ func Run(ctx context.Context, role string, env []string, in, out any) error {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(append(os.Environ(), variable+"="+role), env...)
+	cmd.Env = append(append(os.Environ(), variable+"="+role, "GORACE=atexit_sleep_ms=0"), env...) // the race detector lingers for a second
 	cmd.Stdin = bytes.NewReader(request)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

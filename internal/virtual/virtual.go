@@ -51,6 +51,7 @@ func Run(f func(ctx context.Context) error) (err error) {
 		go call(f, returned) // a goroutine, since a zero T does not survive runtime.Goexit
 		err = <-returned
 		time.Sleep(landing)
+		synctest.Wait() // orders what those goroutines did before the clean-ups, for the race detector
 	})
 	return err
 }
