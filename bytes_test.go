@@ -186,9 +186,9 @@ func TestBytesDeflate(t *testing.T) {
 	takeover := trades(t, "transport=ws/lib=gws/http=1.1/headers=bare/codec=deflate").Wire()
 	assert.Less(t, takeover, int64(35_000))
 	assert.InDelta(t, 0.74, 1-ratio(takeover, plain), 0.02, "74 % within two points")
-	run(t, "transport=ws/lib=gorilla|coder/http=1.1/headers=bare/codec=deflate|deflate-no-takeover", func(t *testing.T, s setup.Setup) {
-		assert.InDelta(t, 0.12, 1-ratio(trades(t, s.String()).Wire(), plain), 0.01, "level 1 saves 12 %, takeover or not")
-	})
+	for _, name := range []string{"transport=ws/lib=gorilla/http=1.1/headers=bare/codec=deflate-no-takeover", "transport=ws/lib=coder/http=1.1/headers=bare/codec=deflate"} {
+		assert.InDelta(t, 0.12, 1-ratio(trades(t, name).Wire(), plain), 0.01, "level 1 saves 12 %%, takeover or not: %s", name)
+	}
 	gzip := trades(t, "transport=sse/http=1.1/headers=bare/codec=gzip").Wire()
 	assert.InDelta(t, 0.68, 1-ratio(gzip, trades(t, "transport=sse/http=1.1/headers=bare").Wire()), 0.02, "gzip saves SSE 68 %")
 	run(t, "transport=sse/http=1.1/headers=bare/codec=br|zstd", func(t *testing.T, s setup.Setup) {
@@ -204,7 +204,7 @@ func TestBytesRerun(t *testing.T) {
 		"transport=ws|sse|poll/http=1.1/tls=|1.3/headers=bare|chrome",
 		"transport=sse|poll/http=2/tls=|1.3/headers=bare|chrome",
 		"transport=ws/http=2/tls=|1.3/headers=bare|chrome",
-		"transport=ws|sse/lib=|gws/http=1.1/headers=bare/codec=deflate|gzip|br|zstd",
+		"transport=ws|sse/lib=|coder/http=1.1/headers=bare/codec=deflate|gzip|br|zstd",
 	} {
 		setups := cells(t, pattern)
 		contestant, err := setups[0].Contestant()

@@ -52,7 +52,7 @@ func TestDelayIsExactAndNeverBlocksTheWriter(t *testing.T) {
 		}{{client, server, path.Up.Delay}, {server, client, path.Down.Delay}} {
 			start := time.Now()
 			write(t, way.from, "one")
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			write(t, way.from, "two")
 			assert.EqualValues(t, 1, time.Since(start), "writers should not wait for the delay")
 
@@ -411,7 +411,7 @@ func TestListen(t *testing.T) {
 	isOpError(t, err, syscall.EADDRINUSE, "an address should have one listener")
 	require.NoError(t, a.Close())
 	isOpError(t, a.Close(), net.ErrClosed, "Close after Close")
-	a, err = n.Listen(a.Addr().String())
+	_, err = n.Listen(a.Addr().String())
 	assert.NoError(t, err, "Close should free the address")
 	for _, name := range []string{"localhost:80", ":80", "127.0.0.1"} {
 		_, err = n.Listen(name)
