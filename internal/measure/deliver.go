@@ -52,6 +52,10 @@ type Delivery struct {
 	Open     netpath.Count // up to a subscribed, quiet path
 	Steady   netpath.Count // from the first event's publication on
 	Requests int64         // HTTP requests, the opening's included
+
+	// Latency is how long each event was under way, from its publication to
+	// its arrival.
+	Latency []time.Duration
 }
 
 // Deliver publishes a plan's events to one client of a setup. It fails unless
@@ -63,57 +67,68 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 			err = fmt.Errorf("%s: %w", s, err)
 		}
 	}()
-	r, err := assemble(ctx, s, p.Path, 0, len(p.Events)+1)
+	r, err := assemble(ctx, s, site{path: p.Path, keep: len(p.Events) + 1})
 	if err != nil {
 		return d, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	stream, err := r.open(0)
+	client, log := r.client(""), r.hub.Room("")
+	stream, err := r.open(client, 0)
 	if err != nil {
 		return d, err
 	}
-	arrived := make(chan error, len(p.Events))
+	defer stream.Close()
+	arrived := make(chan arrival, len(p.Events))
 	go func() {
 		for i, want := range p.Events {
 			err := arrives(stream, uint64(i+1), want)
-			arrived <- err
+			arrived <- arrival{time.Now(), err}
 			if err != nil {
 				return
 			}
 		}
 	}()
-	if err := r.subscribed(ctx, p.Quiet); err != nil {
+	if err := r.subscribed("", p.Quiet); err != nil {
 		return d, err
 	}
 	d.Open = r.network.Count()
 	begin := time.Now()
+	published := make([]time.Time, len(p.Events))
+	collect := func() error {
+		a := <-arrived
+		d.Latency = append(d.Latency, a.at.Sub(published[len(d.Latency)]))
+		return a.err
+	}
 	for i, event := range p.Events {
 		if err := sleep(ctx, time.Until(begin.Add(time.Duration(i)*p.Every))); err != nil {
 			return d, err
 		}
 		d.Payload += int64(len(event))
-		r.log.Publish(event)
+		published[i] = log.Publish(event).At
 		if p.Every == 0 {
-			if err := <-arrived; err != nil {
+			if err := collect(); err != nil {
 				return d, err
 			}
 		}
 	}
-	if p.Every > 0 {
-		for range p.Events {
-			if err := <-arrived; err != nil {
-				return d, err
-			}
+	for len(d.Latency) < len(p.Events) {
+		if err := collect(); err != nil {
+			return d, err
 		}
 	}
 	if err := sleep(ctx, p.Quiet); err != nil {
 		return d, err
 	}
 	d.Steady = r.network.Count().Sub(d.Open)
-	d.Requests = r.client.Requests()
+	d.Requests = client.Requests()
 	// Had an event come twice, it would come before this one.
-	last := r.log.Publish([]byte(`"end"`))
+	last := log.Publish([]byte(`"end"`))
 	return d, arrives(stream, last.ID, last.Data)
+}
+
+type arrival struct {
+	at  time.Time
+	err error
 }
 
 // arrives checks that the next event is this one.

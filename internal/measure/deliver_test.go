@@ -76,13 +76,13 @@ func TestEveryContestantResumes(t *testing.T) {
 	events := feed.Trades()[:100]
 	every(t, func(t *testing.T, s setup.Setup) {
 		require.NoError(t, virtual.Run(func(ctx context.Context) (err error) {
-			r, err := assemble(ctx, s, netpath.Symmetric(time.Millisecond), 0, len(events))
+			r, err := assemble(ctx, s, site{path: netpath.Symmetric(time.Millisecond), keep: len(events)})
 			require.NoError(t, err)
 			defer func() { err = errors.Join(err, r.stop()) }()
 			for _, event := range events {
-				r.log.Publish(event)
+				r.hub.Room("").Publish(event)
 			}
-			stream, err := r.open(40)
+			stream, err := r.open(r.client(""), 40)
 			if err != nil {
 				return err
 			}
@@ -99,13 +99,13 @@ func TestEveryContestantResumes(t *testing.T) {
 func TestEveryContestantAnswersACursorThatIsGone(t *testing.T) {
 	every(t, func(t *testing.T, s setup.Setup) {
 		err := virtual.Run(func(ctx context.Context) (err error) {
-			r, err := assemble(ctx, s, netpath.Symmetric(time.Millisecond), 0, 10)
+			r, err := assemble(ctx, s, site{path: netpath.Symmetric(time.Millisecond), keep: 10})
 			require.NoError(t, err)
 			defer func() { err = errors.Join(err, r.stop()) }()
 			for range 100 {
-				r.log.Publish([]byte("1"))
+				r.hub.Room("").Publish([]byte("1"))
 			}
-			stream, err := r.open(40)
+			stream, err := r.open(r.client(""), 40)
 			if err == nil {
 				_, err = stream.Next()
 			}
@@ -216,7 +216,7 @@ func TestAServerThatFailsIsReported(t *testing.T) {
 	table := transport.All
 	defer func() { transport.All = table }()
 	broken := faulty(func(n func() (hub.Event, error)) func() (hub.Event, error) { return n })
-	broken.Serve = func(_ context.Context, ln net.Listener, _ *hub.Log, _ transport.Options) error {
+	broken.Serve = func(_ context.Context, ln net.Listener, _ *hub.Hub, _ transport.Options) error {
 		return errors.Join(fmt.Errorf("cannot serve"), ln.Close())
 	}
 	transport.All = append(table[:len(table):len(table)], broken)

@@ -8,23 +8,25 @@ import (
 
 	"pushcost/internal/netpath"
 	"pushcost/internal/setup"
+	"pushcost/internal/transport"
 )
 
 // Idle holds a subscription for some time without an event and returns what
 // the heartbeats alone moved.
 func Idle(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat, hold time.Duration) (c netpath.Count, err error) {
-	r, err := assemble(ctx, s, path, heartbeat, 1)
+	r, err := assemble(ctx, s, site{path: path, keep: 1, options: transport.Options{Heartbeat: heartbeat}})
 	if err != nil {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	stream, err := r.open(0)
+	stream, err := r.open(r.client(""), 0)
 	if err != nil {
 		return c, err
 	}
+	defer stream.Close()
 	event := make(chan error, 1)
 	go func() { event <- arrives(stream, 1, []byte(`"end"`)) }() // reading also answers pings
-	if err := r.subscribed(ctx, time.Second); err != nil {
+	if err := r.subscribed("", time.Second); err != nil {
 		return c, err
 	}
 	before := r.network.Count()
@@ -32,7 +34,7 @@ func Idle(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat, hold
 		return c, err
 	}
 	c = r.network.Count().Sub(before)
-	r.log.Publish([]byte(`"end"`))
+	r.hub.Room("").Publish([]byte(`"end"`))
 	if err := <-event; err != nil {
 		return c, fmt.Errorf("%s: not alive after %v: %w", s, hold, err)
 	}

@@ -6,19 +6,19 @@ import (
 	"fmt"
 	"net/http"
 
-	"pushcost/internal/netpath"
 	"pushcost/internal/setup"
 )
 
 // Offer opens a WebSocket that offers these extensions (RFC 6455, section
 // 9.1) and returns those the server accepts.
 func Offer(ctx context.Context, s setup.Setup, extensions string) (accepted string, err error) {
-	r, err := assemble(ctx, s, netpath.Path{}, 0, 1)
+	r, err := assemble(ctx, s, site{keep: 1})
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	req, err := http.NewRequestWithContext(ctx, "GET", r.client.URL+"/ws", nil)
+	client := r.client("")
+	req, err := http.NewRequestWithContext(ctx, "GET", client.URL+"/ws", nil)
 	if err != nil {
 		return "", err
 	}
@@ -29,7 +29,7 @@ func Offer(ctx context.Context, s setup.Setup, extensions string) (accepted stri
 		"Sec-Websocket-Key":        {"dGhlIHNhbXBsZSBub25jZQ=="}, // RFC 6455's example
 		"Sec-Websocket-Extensions": {extensions},
 	}
-	resp, err := r.client.HTTP.RoundTrip(req)
+	resp, err := client.HTTP.RoundTrip(req)
 	if err != nil {
 		return "", err
 	}

@@ -6,7 +6,6 @@ package measure
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/http"
 	"time"
@@ -22,17 +21,30 @@ import (
 // port's digits are not part of a measurement.
 const host = "localhost:8080"
 
-// A rig is one server and the client of a setup, with a network in between.
+// A rig is the server of a setup and the network before it.
 type rig struct {
-	network netpath.Network
-	log     *hub.Log
-	client  *transport.Client
-	open    func(after uint64) (transport.Stream, error)
-	stop    func() error // closes everything and waits for the server
+	setup      setup.Setup
+	contestant transport.Transport
+	network    netpath.Network
+	hub        *hub.Hub
+	clients    []*transport.Client
+	header     http.Header
+	tls        *tls.Config // the clients'; nil without TLS
+	addr       string
+	ctx        context.Context
+	stop       func() error // closes everything and waits for the server
 }
 
-// assemble starts the server of a setup. It keeps the last keep events.
-func assemble(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat time.Duration, keep int) (*rig, error) {
+// A site is what a rig's server holds besides its setup.
+type site struct {
+	path    netpath.Path
+	keep    int      // events a room's log keeps
+	rooms   []string // none: the room without a name
+	options transport.Options
+}
+
+// assemble starts the server of a setup.
+func assemble(ctx context.Context, s setup.Setup, at site) (*rig, error) {
 	contestant, err := s.Contestant()
 	if err != nil {
 		return nil, err
@@ -41,68 +53,78 @@ func assemble(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat t
 	if err != nil {
 		return nil, err
 	}
-	network := netpath.Memory(path)
+	network := netpath.Memory(at.path)
 	if s.Net == "loopback" {
-		network = netpath.Loopback(path)
+		network = netpath.Loopback(at.path)
 	}
 	ln, err := network.Listen("127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	r := &rig{network: network, log: hub.NewLog(keep)}
-	addr := ln.Addr().String()
-	scheme, serving := "http", ln
-	var clientTLS *tls.Config
-	if s.TLS != "" {
-		var serverTLS *tls.Config
-		serverTLS, clientTLS = tlsConfigs(s.HTTP)
-		scheme, serving = "https", tls.NewListener(ln, serverTLS)
-	}
-	r.client = &transport.Client{
-		URL:    scheme + "://" + host,
-		Header: header,
-		Codec:  s.Codec,
-		HTTP: &http.Transport{
-			Protocols:          transport.Protocols(s.HTTP),
-			TLSClientConfig:    clientTLS,
-			DisableCompression: true, // a setup says itself what it accepts
-			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return r.network.Dial(ctx, network, addr)
-			},
-		},
+	if at.rooms == nil {
+		at.rooms = []string{""}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() {
-		served <- contestant.Serve(ctx, serving, r.log, transport.Options{
-			HTTP: s.HTTP, Codec: s.Codec, IDs: s.IDs == "on", Heartbeat: heartbeat,
-		})
-	}()
-	var stream transport.Stream
-	r.open = func(after uint64) (_ transport.Stream, err error) {
-		stream, err = contestant.Open(ctx, r.client, after)
-		return stream, err
+	r := &rig{setup: s, contestant: contestant, network: network, hub: hub.NewHub(at.keep, at.rooms...), header: header, addr: ln.Addr().String(), ctx: ctx}
+	if s.TLS != "" {
+		var server *tls.Config
+		server, r.tls = tlsConfigs(s.HTTP)
+		ln = tls.NewListener(ln, server)
 	}
-	r.stop = func() (err error) {
-		if stream != nil {
-			err = stream.Close()
+	o := at.options
+	o.HTTP, o.Codec, o.IDs = s.HTTP, s.Codec, s.IDs == "on"
+	served := make(chan error, 1)
+	go func() { served <- contestant.Serve(ctx, ln, r.hub, o) }()
+	r.stop = func() error {
+		cancel() // which also ends every stream
+		err := <-served
+		for _, c := range r.clients {
+			c.HTTP.CloseIdleConnections()
 		}
-		cancel()
-		r.client.HTTP.CloseIdleConnections()
-		return errors.Join(err, <-served)
+		return err
 	}
 	return r, nil
 }
 
-// subscribed waits until the server has sent what there is and waits for
-// more, and then for the path to fall quiet.
-func (r *rig) subscribed(ctx context.Context, quiet time.Duration) error {
-	select {
-	case <-r.log.Parked():
-	case <-ctx.Done():
-		return ctx.Err()
+// client returns a new client of a room.
+func (r *rig) client(room string) *transport.Client {
+	scheme := "http"
+	if r.tls != nil {
+		scheme = "https"
 	}
-	return sleep(ctx, quiet)
+	c := &transport.Client{
+		URL:    scheme + "://" + host,
+		Header: r.header,
+		Codec:  r.setup.Codec,
+		Room:   room,
+		HTTP: &http.Transport{
+			Protocols:          transport.Protocols(r.setup.HTTP),
+			TLSClientConfig:    r.tls,
+			DisableCompression: true, // a setup says itself what it accepts
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return r.network.Dial(ctx, network, r.addr)
+			},
+		},
+	}
+	r.clients = append(r.clients, c)
+	return c
+}
+
+// open subscribes a client to the events after the one with the id after. The
+// stream ends with the rig.
+func (r *rig) open(c *transport.Client, after uint64) (transport.Stream, error) {
+	return r.contestant.Open(r.ctx, c, after)
+}
+
+// subscribed waits until the server has sent a room's events to a subscriber
+// that waits for more, and then for the path to fall quiet.
+func (r *rig) subscribed(room string, quiet time.Duration) error {
+	select {
+	case <-r.hub.Room(room).Parked():
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+	return sleep(r.ctx, quiet)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -25,17 +25,17 @@ var poll = Transport{
 	Codecs: []codec.Name{codec.Gzip},
 	Serve:  servePoll,
 	Open: func(ctx context.Context, c *Client, after uint64) (Stream, error) {
-		return &pollStream{ctx: ctx, client: c, after: after}, nil
+		return &pollStream{poster: poster{ctx, c}, after: after}, nil
 	},
 }
 
-func servePoll(ctx context.Context, ln net.Listener, log *hub.Log, o Options) error {
+func servePoll(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
 	if _, err := newBody(o.Codec); err != nil {
 		return err
 	}
 	bodies := sync.Pool{New: func() any { b, _ := newBody(o.Codec); return b }}
-	return serveHTTP(ctx, ln, o.HTTP, func(w http.ResponseWriter, r *http.Request) {
-		after, ok := cursor(w, log, r.FormValue("cursor"))
+	return serveHTTP(ctx, ln, o.HTTP, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
+		log, after, ok := subscription(w, r, h, r.FormValue("cursor"))
 		if !ok {
 			return
 		}
@@ -52,7 +52,7 @@ func servePoll(ctx context.Context, ln net.Listener, log *hub.Log, o Options) er
 			w.Header().Set("Content-Encoding", string(o.Codec))
 		}
 		w.Write(b.Bytes())
-	})
+	}))
 }
 
 // await parks until there are events after the cursor. Without any it gives
@@ -108,8 +108,7 @@ func (b *body) fill(events []hub.Event) { // writes go to memory: none of them f
 }
 
 type pollStream struct {
-	ctx    context.Context
-	client *Client
+	poster
 	after  uint64 // the last event returned
 	events []json.RawMessage
 }
@@ -126,7 +125,7 @@ func (s *pollStream) Next() (hub.Event, error) {
 }
 
 func (s *pollStream) ask() error {
-	resp, err := s.client.get(s.ctx, "/poll?cursor="+strconv.FormatUint(s.after, 10), s.client.Header)
+	resp, err := s.client.get(s.ctx, s.client.path("/poll?cursor="+strconv.FormatUint(s.after, 10)), s.client.Header)
 	if err != nil {
 		return err
 	}

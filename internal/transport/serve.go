@@ -7,7 +7,9 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,9 +85,16 @@ func (c *calls) wait() {
 	<-c.waiting
 }
 
+// A sink is where a subscriber's events go. Only one goroutine writes to it.
+type sink interface {
+	event(hub.Event) error
+	beat() error
+}
+
 // follow sends what is published after the cursor, and a heartbeat whenever
-// one is due, until ctx ends or sending fails.
-func follow(ctx context.Context, log *hub.Log, after uint64, every time.Duration, send func(hub.Event) error, beat func() error) error {
+// one is due, until ctx ends or sending fails. Between events it calls what
+// comes in on asides.
+func follow(ctx context.Context, log *hub.Log, after uint64, every time.Duration, to sink, asides <-chan func() error) error {
 	var due <-chan time.Time // never, without heartbeats
 	if every > 0 {
 		t := time.NewTicker(every)
@@ -98,7 +107,7 @@ func follow(ctx context.Context, log *hub.Log, after uint64, every time.Duration
 			return err
 		}
 		for _, e := range events {
-			if err := send(e); err != nil {
+			if err := to.event(e); err != nil {
 				return err
 			}
 			after = e.ID
@@ -109,28 +118,38 @@ func follow(ctx context.Context, log *hub.Log, after uint64, every time.Duration
 		select {
 		case <-more:
 		case <-due:
-			if err := beat(); err != nil {
-				return err
-			}
+			err = to.beat()
+		case aside := <-asides:
+			err = aside()
 		case <-ctx.Done():
-			return ctx.Err()
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// cursor reads the id of the last event a client has, absent meaning none.
-// It answers a client whose cursor is unreadable or not in the log.
-func cursor(w http.ResponseWriter, log *hub.Log, text string) (after uint64, ok bool) {
-	if text != "" {
+// subscription finds the log of the room that a request names by the folder of
+// its path, /events being in the room without a name, and the cursor: the id
+// of the last event the client has, absent meaning none. It answers a client
+// whose room does not exist, and whose cursor is unreadable or not in the log.
+func subscription(w http.ResponseWriter, r *http.Request, h *hub.Hub, cursor string) (log *hub.Log, after uint64, ok bool) {
+	room := strings.Trim(path.Dir(r.URL.Path), "/")
+	if log = h.Room(room); log == nil {
+		http.Error(w, "there is no room "+strconv.Quote(room), http.StatusNotFound)
+		return nil, 0, false
+	}
+	if cursor != "" {
 		var err error
-		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-			http.Error(w, "cursor "+strconv.Quote(text)+" is not the id of an event", http.StatusBadRequest)
-			return 0, false
+		if after, err = strconv.ParseUint(cursor, 10, 64); err != nil {
+			http.Error(w, "cursor "+strconv.Quote(cursor)+" is not the id of an event", http.StatusBadRequest)
+			return nil, 0, false
 		}
 	}
 	if _, _, err := log.Since(after); err != nil {
 		http.Error(w, err.Error(), http.StatusGone)
-		return 0, false
+		return nil, 0, false
 	}
-	return after, true
+	return log, after, true
 }

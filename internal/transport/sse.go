@@ -25,9 +25,9 @@ var sse = Transport{
 	Open:   openSSE,
 }
 
-func serveSSE(ctx context.Context, ln net.Listener, log *hub.Log, o Options) error {
-	return serveHTTP(ctx, ln, o.HTTP, func(w http.ResponseWriter, r *http.Request) {
-		after, ok := cursor(w, log, r.Header.Get("Last-Event-ID"))
+func serveSSE(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
+	return serveHTTP(ctx, ln, o.HTTP, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
+		log, after, ok := subscription(w, r, h, r.Header.Get("Last-Event-ID"))
 		if !ok {
 			return
 		}
@@ -42,27 +42,37 @@ func serveSSE(ctx context.Context, ln net.Listener, log *hub.Log, o Options) err
 			w.Header().Set("Content-Encoding", string(o.Codec))
 		}
 		w.WriteHeader(http.StatusOK)
-		rc := http.NewResponseController(w)
-		if rc.Flush() != nil {
-			return
+		s := &sseSink{body: body, ids: o.IDs, flush: http.NewResponseController(w).Flush}
+		if s.flush() == nil {
+			follow(r.Context(), log, after, o.Heartbeat, s, nil)
 		}
-		var buf []byte
-		write := func() error {
-			_, err := body.Write(buf)
-			return errors.Join(err, body.Flush(), rc.Flush())
-		}
-		follow(r.Context(), log, after, o.Heartbeat, func(e hub.Event) error {
-			id := ""
-			if o.IDs {
-				id = strconv.FormatUint(e.ID, 10)
-			}
-			buf = eventstream.AppendEvent(buf[:0], id, e.Data)
-			return write()
-		}, func() error {
-			buf = eventstream.AppendComment(buf[:0])
-			return write()
-		})
-	})
+	}))
+}
+
+type sseSink struct {
+	body  codec.Writer
+	ids   bool
+	flush func() error
+	buf   []byte
+}
+
+func (s *sseSink) event(e hub.Event) error {
+	id := ""
+	if s.ids {
+		id = strconv.FormatUint(e.ID, 10)
+	}
+	s.buf = eventstream.AppendEvent(s.buf[:0], id, e.Data)
+	return s.write()
+}
+
+func (s *sseSink) beat() error {
+	s.buf = eventstream.AppendComment(s.buf[:0])
+	return s.write()
+}
+
+func (s *sseSink) write() error {
+	_, err := s.body.Write(s.buf)
+	return errors.Join(err, s.body.Flush(), s.flush())
 }
 
 func openSSE(ctx context.Context, c *Client, after uint64) (Stream, error) {
@@ -70,7 +80,7 @@ func openSSE(ctx context.Context, c *Client, after uint64) (Stream, error) {
 	if after > 0 {
 		h = with(h, "Last-Event-ID", strconv.FormatUint(after, 10))
 	}
-	resp, err := c.get(ctx, "/events", h)
+	resp, err := c.get(ctx, c.path("/events"), h)
 	if err != nil {
 		return nil, fmt.Errorf("sse: %w", err)
 	}
@@ -79,10 +89,11 @@ func openSSE(ctx context.Context, c *Client, after uint64) (Stream, error) {
 		resp.Body.Close()
 		return nil, fmt.Errorf("sse: the answer is %q, not text/event-stream", kind)
 	}
-	return &sseStream{resp: resp, codec: c.Codec, last: after}, nil
+	return &sseStream{poster: poster{ctx, c}, resp: resp, codec: c.Codec, last: after}, nil
 }
 
 type sseStream struct {
+	poster
 	resp   *http.Response
 	codec  codec.Name
 	events *eventstream.Reader // made by the first Next: a decoder waits for its first bytes

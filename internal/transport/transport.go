@@ -51,7 +51,7 @@ type Transport struct {
 	GODEBUG string
 
 	// Serve answers on ln until ctx ends, and returns after its last handler.
-	Serve func(ctx context.Context, ln net.Listener, log *hub.Log, o Options) error
+	Serve func(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error
 
 	// Open subscribes to the events after the one with the id after (0: from
 	// the beginning). The stream ends with ctx.
@@ -64,12 +64,25 @@ type Options struct {
 	Codec     codec.Name
 	IDs       bool          // an id beside every event
 	Heartbeat time.Duration // between signs of life while nothing is published; 0: none
+
+	// Commands answers the POSTs to a room's /commands, beside SSE or polls.
+	Commands http.Handler
+
+	// Message handles a message that comes up a WebSocket, which r opened. A
+	// refusal goes back as a message. Messages of one connection come in order.
+	Message func(r *http.Request, data []byte) *Refusal
 }
 
 // A Stream is a subscription at the client.
 type Stream interface {
-	// Next waits for the next event. A transport that carries no ids counts.
+	// Next waits for the next event. A transport that carries no ids counts. A
+	// *Refusal is no end of the stream.
 	Next() (hub.Event, error)
+
+	// Send sends a command up and returns once it is written; ack waits for
+	// the server's answer where the transport has any, a *Refusal among them.
+	Send(data []byte) (ack func() error, err error)
+
 	Close() error
 }
 
@@ -79,12 +92,21 @@ type Client struct {
 	Header http.Header     // sent with every request
 	HTTP   *http.Transport // protocol, TLS and network are chosen
 	Codec  codec.Name      // asked for, and insisted on
+	Room   string          // whose events; empty: the room without a name
 
 	requests atomic.Int64
 }
 
 // Requests is the number of HTTP requests so far, upgrades included.
 func (c *Client) Requests() int64 { return c.requests.Load() }
+
+// path is where a request goes in the client's room.
+func (c *Client) path(name string) string {
+	if c.Room == "" {
+		return name
+	}
+	return "/" + c.Room + name
+}
 
 // get sends a request and insists on a 200 in the coding asked for.
 func (c *Client) get(ctx context.Context, path string, h http.Header) (*http.Response, error) {

@@ -155,7 +155,7 @@ func TestACursorIsTheIdOfAnEvent(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error)
-	go func() { served <- poll.Serve(ctx, ln, hub.NewLog(1), Options{HTTP: HTTP1}) }()
+	go func() { served <- poll.Serve(ctx, ln, hub.NewHub(1, ""), Options{HTTP: HTTP1}) }()
 	client := &Client{URL: "http://" + ln.Addr().String(), Header: http.Header{}, HTTP: &http.Transport{DisableKeepAlives: true}}
 	_, err = client.get(ctx, "/poll?cursor=seven", http.Header{})
 	assert.ErrorContains(t, err, `400 Bad Request: cursor "seven" is not the id of an event`)
@@ -163,18 +163,43 @@ func TestACursorIsTheIdOfAnEvent(t *testing.T) {
 	assert.NoError(t, <-served)
 }
 
+type counting struct {
+	sent, beats int
+	enough      func()
+}
+
+func (c *counting) event(hub.Event) error { c.sent++; return nil }
+
+func (c *counting) beat() error {
+	if c.beats++; c.beats == 3 {
+		c.enough()
+	}
+	return nil
+}
+
 func TestFollowBeatsOnlyWhenNothingElseIsSent(t *testing.T) {
 	log := hub.NewLog(10)
 	log.Publish([]byte("1"))
 	ctx, cancel := context.WithCancel(t.Context())
-	var sent, beats int
-	err := follow(ctx, log, 0, time.Millisecond, func(hub.Event) error { sent++; return nil }, func() error {
-		if beats++; beats == 3 {
-			cancel()
-		}
-		return nil
-	})
-	assert.ErrorIs(t, err, context.Canceled)
-	assert.Equal(t, 1, sent)
-	assert.GreaterOrEqual(t, beats, 3)
+	c := &counting{enough: cancel}
+	assert.ErrorIs(t, follow(ctx, log, 0, time.Millisecond, c, nil), context.Canceled)
+	assert.Equal(t, 1, c.sent)
+	assert.GreaterOrEqual(t, c.beats, 3)
+}
+
+func TestThereIsNoRoomButThoseOfTheHub(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- sse.Serve(ctx, ln, hub.NewHub(1, "hall"), Options{HTTP: HTTP1}) }()
+	client := &Client{URL: "http://" + ln.Addr().String(), Room: "cellar", Header: http.Header{}, HTTP: &http.Transport{DisableKeepAlives: true}}
+	_, err = sse.Open(ctx, client, 0)
+	assert.ErrorContains(t, err, `404 Not Found: there is no room "cellar"`)
+	client.Room = "hall"
+	s, err := sse.Open(ctx, client, 0)
+	require.NoError(t, err)
+	s.Close()
+	cancel()
+	assert.NoError(t, <-served)
 }

@@ -25,10 +25,10 @@ type socket interface {
 }
 
 // serveWebSocket serves one message an event.
-func serveWebSocket(upgrade func(http.ResponseWriter, *http.Request, codec.Name) (socket, error)) func(context.Context, net.Listener, *hub.Log, Options) error {
-	return func(ctx context.Context, ln net.Listener, log *hub.Log, o Options) error {
+func serveWebSocket(upgrade func(http.ResponseWriter, *http.Request, codec.Name) (socket, error)) func(context.Context, net.Listener, *hub.Hub, Options) error {
+	return func(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
 		return serveHTTP(ctx, ln, o.HTTP, func(w http.ResponseWriter, r *http.Request) {
-			after, ok := cursor(w, log, r.FormValue("cursor"))
+			log, after, ok := subscription(w, r, h, r.FormValue("cursor"))
 			if !ok {
 				return
 			}
@@ -38,26 +38,42 @@ func serveWebSocket(upgrade func(http.ResponseWriter, *http.Request, codec.Name)
 			}
 			ctx, cancel := context.WithCancel(r.Context())
 			gone := make(chan struct{})
+			asides := make(chan func() error)
 			go func() { // after an upgrade only a reader notices that the client left
 				defer close(gone)
 				defer cancel()
 				for {
-					if _, err := s.read(); err != nil {
+					data, err := s.read()
+					if err != nil {
+						return
+					}
+					refusal := o.message(r, data)
+					if refusal == nil {
+						continue
+					}
+					select { // until it is told, nothing more is read: a client that does not listen is not listened to
+					case asides <- func() error { return s.send(refusal.encode(), true) }:
+					case <-ctx.Done():
 						return
 					}
 				}
 			}()
-			follow(ctx, log, after, o.Heartbeat, func(e hub.Event) error { return s.send(e.Data, utf8.Valid(e.Data)) }, s.ping)
+			follow(ctx, log, after, o.Heartbeat, socketSink{s}, asides)
 			s.close()
 			<-gone
 		})
 	}
 }
 
+type socketSink struct{ socket }
+
+func (s socketSink) event(e hub.Event) error { return s.send(e.Data, utf8.Valid(e.Data)) }
+func (s socketSink) beat() error             { return s.ping() }
+
 // openWebSocket opens one; dial is given the path to ask for.
 func openWebSocket(dial func(ctx context.Context, c *Client, path string) (socket, http.Header, error)) func(context.Context, *Client, uint64) (Stream, error) {
 	return func(ctx context.Context, c *Client, after uint64) (Stream, error) {
-		path := "/ws"
+		path := c.path("/ws")
 		if after > 0 {
 			path += "?cursor=" + strconv.FormatUint(after, 10)
 		}
@@ -101,8 +117,20 @@ func (s *socketStream) Next() (hub.Event, error) {
 	if err != nil {
 		return hub.Event{}, fmt.Errorf("ws: after event %d: %w", s.last, err)
 	}
+	if refusal := decodeRefusal(data); refusal != nil {
+		return hub.Event{}, refusal
+	}
 	s.last++
 	return hub.Event{ID: s.last, Data: data}, nil
+}
+
+// Send sends a message. Its acknowledgement comes at once and says nothing: a
+// WebSocket has none.
+func (s *socketStream) Send(data []byte) (ack func() error, err error) {
+	if err := s.send(data, utf8.Valid(data)); err != nil {
+		return nil, fmt.Errorf("ws: %w", err)
+	}
+	return func() error { return nil }, nil
 }
 
 func (s *socketStream) Close() error {
