@@ -67,7 +67,7 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 			err = fmt.Errorf("%s: %w", s, err)
 		}
 	}()
-	r, err := assemble(ctx, s, site{path: p.Path, keep: len(p.Events) + 1})
+	r, err := assemble(ctx, s, site{path: p.Path, hub: hub.NewHub(len(p.Events)+1, "")})
 	if err != nil {
 		return d, err
 	}

@@ -76,7 +76,7 @@ func TestEveryContestantResumes(t *testing.T) {
 	events := feed.Trades()[:100]
 	every(t, func(t *testing.T, s setup.Setup) {
 		require.NoError(t, virtual.Run(func(ctx context.Context) (err error) {
-			r, err := assemble(ctx, s, site{path: netpath.Symmetric(time.Millisecond), keep: len(events)})
+			r, err := assemble(ctx, s, site{path: netpath.Symmetric(time.Millisecond), hub: hub.NewHub(len(events), "")})
 			require.NoError(t, err)
 			defer func() { err = errors.Join(err, r.stop()) }()
 			for _, event := range events {
@@ -99,7 +99,7 @@ func TestEveryContestantResumes(t *testing.T) {
 func TestEveryContestantAnswersACursorThatIsGone(t *testing.T) {
 	every(t, func(t *testing.T, s setup.Setup) {
 		err := virtual.Run(func(ctx context.Context) (err error) {
-			r, err := assemble(ctx, s, site{path: netpath.Symmetric(time.Millisecond), keep: 10})
+			r, err := assemble(ctx, s, site{path: netpath.Symmetric(time.Millisecond), hub: hub.NewHub(10, "")})
 			require.NoError(t, err)
 			defer func() { err = errors.Join(err, r.stop()) }()
 			for range 100 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"pushcost/internal/hub"
 	"pushcost/internal/netpath"
 	"pushcost/internal/setup"
 	"pushcost/internal/transport"
@@ -14,7 +15,7 @@ import (
 // Idle holds a subscription for some time without an event and returns what
 // the heartbeats alone moved.
 func Idle(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat, hold time.Duration) (c netpath.Count, err error) {
-	r, err := assemble(ctx, s, site{path: path, keep: 1, options: transport.Options{Heartbeat: heartbeat}})
+	r, err := assemble(ctx, s, site{path: path, hub: hub.NewHub(1, ""), options: transport.Options{Heartbeat: heartbeat}})
 	if err != nil {
 		return c, err
 	}

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"net/http"
 
+	"pushcost/internal/hub"
 	"pushcost/internal/setup"
 )
 
 // Offer opens a WebSocket that offers these extensions (RFC 6455, section
 // 9.1) and returns those the server accepts.
 func Offer(ctx context.Context, s setup.Setup, extensions string) (accepted string, err error) {
-	r, err := assemble(ctx, s, site{keep: 1})
+	r, err := assemble(ctx, s, site{hub: hub.NewHub(1, "")})
 	if err != nil {
 		return "", err
 	}

@@ -35,12 +35,11 @@ type rig struct {
 	stop       func() error // closes everything and waits for the server
 }
 
-// A site is what a rig's server holds besides its setup.
+// A site is what a setup is served with.
 type site struct {
 	path    netpath.Path
-	keep    int      // events a room's log keeps
-	rooms   []string // none: the room without a name
-	options transport.Options
+	hub     *hub.Hub
+	options transport.Options // of which a setup decides HTTP, Codec and IDs
 }
 
 // assemble starts the server of a setup.
@@ -61,11 +60,8 @@ func assemble(ctx context.Context, s setup.Setup, at site) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	if at.rooms == nil {
-		at.rooms = []string{""}
-	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &rig{setup: s, contestant: contestant, network: network, hub: hub.NewHub(at.keep, at.rooms...), header: header, addr: ln.Addr().String(), ctx: ctx}
+	r := &rig{setup: s, contestant: contestant, network: network, hub: at.hub, header: header, addr: ln.Addr().String(), ctx: ctx}
 	if s.TLS != "" {
 		var server *tls.Config
 		server, r.tls = tlsConfigs(s.HTTP)
@@ -105,6 +101,9 @@ func (r *rig) client(room string) *transport.Client {
 				return r.network.Dial(ctx, network, r.addr)
 			},
 		},
+	}
+	if r.setup.HTTP == transport.HTTP1 { // a browser's six connections per origin: a stream and five for commands
+		c.HTTP.MaxConnsPerHost, c.HTTP.MaxIdleConnsPerHost = 6, 6
 	}
 	r.clients = append(r.clients, c)
 	return c
