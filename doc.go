@@ -18,8 +18,11 @@
 //     heartbeats (E17, E18b), compression of small events (E21, E27, B3, C22),
 //     what a re-run and the header profile change (E22, E23), binary (E26),
 //     what the documents did not count (E29, B1, B2)
-//   - bytes_test.go, not yet: commands (C5, C5b, C6, E30), Socket.IO (B7)
-//   - latency_test.go, not yet: E10, E11, E12, E24, C1, C2, C3, C4, C20, V3
+//   - bytes_test.go: commands and their patches, small and large (C5, C5b, C6)
+//   - bytes_test.go, not yet: Socket.IO (B7)
+//   - latency_test.go: events (E10, E11, E12, E24), connecting (C3), commands
+//     and their patches (C1, C2, C4), messages up (C20, E30)
+//   - latency_test.go, not yet: broadcast (V3)
 //   - ordering_test.go, not yet: C12, C12b, C13, C14, C15, C16, C19
 //   - delivery_test.go, not yet: E8, E15, E16, E18, E19, E20, E28, V5, S8, S11
 //   - memory_test.go, not yet: E13, E14, E31, S1, S2, S3, S4, S5, S6, S7, S9,

@@ -26,13 +26,10 @@ import (
 // TestMain plays a child's role where this process is one, prepares a
 // benchmark run, and looks for goroutines left behind.
 func TestMain(m *testing.M) {
-	child.Main(map[string]func([]byte) (any, error){"deliver": func(in []byte) (any, error) {
-		var jobs []job
-		if err := json.Unmarshal(in, &jobs); err != nil {
-			return nil, err
-		}
-		return deliveries(jobs)
-	}})
+	child.Main(map[string]func([]byte) (any, error){
+		"deliver": role(deliveries),
+		"connect": role(roundTripsToConnect),
+	})
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() != "" {
 		prepareBenchmarks()
@@ -98,9 +95,20 @@ func deliveries(jobs []job) (all []measure.Delivery, err error) {
 	return all, nil
 }
 
-// apart runs jobs in a process of their own, with this setting of GODEBUG.
-func apart(tb testing.TB, godebug string, jobs ...job) (all []measure.Delivery, err error) {
-	return all, child.Run(tb.Context(), "deliver", []string{"GODEBUG=" + godebug}, jobs, &all)
+// role is a function as a child process plays it.
+func role[In, Out any](f func(In) (Out, error)) func([]byte) (any, error) {
+	return func(text []byte) (any, error) {
+		var in In
+		if err := json.Unmarshal(text, &in); err != nil {
+			return nil, err
+		}
+		return f(in)
+	}
+}
+
+// apart plays a role in a process of its own, with this setting of GODEBUG.
+func apart[In, Out any](tb testing.TB, role, godebug string, in In, out *Out) error {
+	return child.Run(tb.Context(), role, []string{"GODEBUG=" + godebug}, in, out)
 }
 
 // deliver runs a plan over a setup: on real sockets if the setup says so and
@@ -111,7 +119,7 @@ func deliver(tb testing.TB, s setup.Setup, p measure.Plan) measure.Delivery {
 	require.NoError(tb, err)
 	var all []measure.Delivery
 	if j := (job{s, p}); contestant.GODEBUG != "" {
-		all, err = apart(tb, contestant.GODEBUG, j)
+		err = apart(tb, "deliver", contestant.GODEBUG, []job{j}, &all)
 	} else {
 		all, err = deliveries([]job{j})
 	}
@@ -140,13 +148,16 @@ func cell(tb testing.TB, name string) setup.Setup {
 	return s
 }
 
-// cells are the setups of a pattern.
-func cells(tb testing.TB, pattern string) []setup.Setup {
+// cells are the setups of patterns, with blanks between them.
+func cells(tb testing.TB, patterns string) (all []setup.Setup) {
 	tb.Helper()
-	cells, err := setup.Cross(pattern)
-	require.NoError(tb, err)
-	require.NotEmpty(tb, cells)
-	return cells
+	for _, pattern := range strings.Fields(patterns) {
+		cells, err := setup.Cross(pattern)
+		require.NoError(tb, err)
+		require.NotEmpty(tb, cells)
+		all = append(all, cells...)
+	}
+	return all
 }
 
 // run makes a subtest of every setup.

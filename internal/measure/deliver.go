@@ -21,10 +21,6 @@ type Plan struct {
 	// published once the one before has arrived.
 	Every time.Duration
 
-	// Quiet is how long nothing is published before the first event and
-	// counted after the last, for what is in flight to land.
-	Quiet time.Duration
-
 	Path netpath.Path
 }
 
@@ -35,7 +31,6 @@ func Paced(events [][]byte) Plan {
 	return Plan{
 		Events: events,
 		Every:  3*time.Millisecond + 7,
-		Quiet:  time.Second,
 		Path:   netpath.Symmetric(500 * time.Microsecond),
 	}
 }
@@ -56,6 +51,8 @@ type Delivery struct {
 	// Latency is how long each event was under way, from its publication to
 	// its arrival.
 	Latency []time.Duration
+
+	CPU time.Duration // of this process, server and client, meanwhile
 }
 
 // Deliver publishes a plan's events to one client of a setup. It fails unless
@@ -88,11 +85,11 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 			}
 		}
 	}()
-	if err := r.subscribed("", p.Quiet); err != nil {
+	if err := r.subscribed(""); err != nil {
 		return d, err
 	}
 	d.Open = r.network.Count()
-	begin := time.Now()
+	cpu, begin := processCPU(), time.Now()
 	published := make([]time.Time, len(p.Events))
 	collect := func() error {
 		a := <-arrived
@@ -116,7 +113,8 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 			return d, err
 		}
 	}
-	if err := sleep(ctx, p.Quiet); err != nil {
+	d.CPU = processCPU() - cpu
+	if err := r.quiet(); err != nil {
 		return d, err
 	}
 	d.Steady = r.network.Count().Sub(d.Open)

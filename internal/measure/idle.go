@@ -27,7 +27,7 @@ func Idle(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat, hold
 	defer stream.Close()
 	event := make(chan error, 1)
 	go func() { event <- arrives(stream, 1, []byte(`"end"`)) }() // reading also answers pings
-	if err := r.subscribed("", time.Second); err != nil {
+	if err := r.subscribed(""); err != nil {
 		return c, err
 	}
 	before := r.network.Count()

@@ -28,6 +28,21 @@ var Units = []struct{ Name, Policy string }{
 	{"requests", "assume=exact better=lower"},  // HTTP requests, an upgrade being one
 	{"hour-up-B", "assume=exact better=lower"}, // what an hour of heartbeats moves
 	{"hour-down-B", "assume=exact better=lower"},
+	{"cmd-up-B", "assume=exact better=lower"},      // what commands moved, client to server
+	{"cmd-down-B", "assume=exact better=lower"},    // server to client, their patches included
+	{"command-conns", "assume=exact better=lower"}, // connections dialed for commands
+	{"mean-ns", "assume=exact better=lower"},       // latency, in virtual time: the network's share
+	{"p50-ns", "assume=exact better=lower"},
+	{"p95-ns", "assume=exact better=lower"},
+	{"p99-ns", "assume=exact better=lower"},
+	{"first-p50-ns", "assume=exact better=lower"}, // of a client's first command
+	{"connect-rtts", "assume=exact better=lower"}, // round trips from dialing to an event that waits
+	{"wall-p50-ns", "better=lower gate=3x"},       // latency on real sockets: the software's share
+	{"wall-p99-ns", "better=lower"},               // which depends on the machine's other work
+	{"cpu-ns/event", "better=lower gate=3x"},      // CPU time of server and client together
+	{"cpu-ns/command", "better=lower gate=3x"},
+	{"h2-cmd-up-B", "better=lower gate=1%"}, // commands over HTTP/2, where frames may share a TLS record
+	{"h2-cmd-down-B", "better=lower gate=1%"},
 	{"hpack-up-B", "better=lower gate=1%"}, // steady-up-B where net/http's map order moves HPACK's table
 	{"open-B", "better=lower gate=0.5%"},   // both ways, up to a subscribed, quiet path
 	{"wire-B", "better=lower gate=0.5%"},   // all of it, both ways: the documents' figure

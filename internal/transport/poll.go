@@ -23,6 +23,7 @@ var poll = Transport{
 	Name:   "poll",
 	Over:   []HTTP{HTTP1, HTTP2},
 	Codecs: []codec.Name{codec.Gzip},
+	JSON:   true,
 	Serve:  servePoll,
 	Open: func(ctx context.Context, c *Client, after uint64) (Stream, error) {
 		return &pollStream{poster: poster{ctx, c}, after: after}, nil

@@ -45,6 +45,7 @@ type Transport struct {
 	Over   []HTTP       // the versions of HTTP it runs over
 	Codecs []codec.Name // what it can compress with
 	IDs    bool         // can send an event's id beside its data
+	JSON   bool         // events have to be JSON values
 
 	// GODEBUG is a setting its server needs. Go reads it when the process
 	// starts, so such a transport runs in a process of its own.
