@@ -1,6 +1,6 @@
 // Package pushcost measures what it costs to push an event to a client over
-// WebSocket, Server-Sent Events, long polling or Socket.IO: bytes, latency,
-// memory, CPU, ordering and delivery. It has no API. It is a test suite that
+// WebSocket, Server-Sent Events or long polling: bytes, latency, ordering, and
+// (not yet) Socket.IO, memory, compression and delivery. It has no API. It is a test suite that
 // is also a benchmark: every finding of four published documents, and many
 // that nobody published, is a Test that asserts it or a Benchmark that
 // reports it, from a verified delivery over real protocol stacks.

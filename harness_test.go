@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -73,9 +74,14 @@ type job struct {
 	Plan  measure.Plan
 }
 
+// patience is for real sockets, where an event that is lost would never come.
+const patience = time.Minute
+
 func (j job) run() (d measure.Delivery, err error) {
 	if j.Setup.Net == "loopback" {
-		return measure.Deliver(context.Background(), j.Setup, j.Plan)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		return measure.Deliver(ctx, j.Setup, j.Plan)
 	}
 	err = virtual.Run(func(ctx context.Context) error {
 		d, err = measure.Deliver(ctx, j.Setup, j.Plan)
@@ -108,7 +114,7 @@ func role[In, Out any](f func(In) (Out, error)) func([]byte) (any, error) {
 
 // apart plays a role in a process of its own, with this setting of GODEBUG.
 func apart[In, Out any](tb testing.TB, role, godebug string, in In, out *Out) error {
-	return child.Run(tb.Context(), role, []string{"GODEBUG=" + godebug}, in, out)
+	return child.Run(tb.Context(), role, godebug, in, out)
 }
 
 // deliver runs a plan over a setup: on real sockets if the setup says so and

@@ -109,9 +109,9 @@ func TestLatencyOfRarePolls(t *testing.T) {
 
 // C3: connecting takes the same round trips on every transport: one for TCP,
 // one for TLS 1.3, one for the request. HTTP/2's SETTINGS ride along with the
-// first request, so SSE over HTTP/2 pays none more; the document's proxy
-// answered the TCP handshake itself, and its client waited for SETTINGS. A
-// WebSocket over HTTP/2 does wait: only they tell it that it may CONNECT.
+// first request, so SSE over HTTP/2 pays none more; the document's one more
+// fits a client that waits for SETTINGS. A WebSocket over HTTP/2 does wait:
+// only they tell it that it may CONNECT.
 func TestLatencyOfConnecting(t *testing.T) {
 	run(t, "transport=ws|sse|poll/http=1.1|2/tls=|1.3/headers=bare", func(t *testing.T, s setup.Setup) {
 		want := 2.0

@@ -9,15 +9,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 )
 
 // variable names the role of a child process.
 const variable = "PUSHCOST_CHILD"
 
 // Run executes this binary again, in a role that its [Main] knows, with these
-// settings added to the environment. The child gets in as JSON and its answer
-// is decoded into out. It is killed when ctx ends.
-func Run(ctx context.Context, role string, env []string, in, out any) error {
+// settings added to GODEBUG. The child gets in as JSON and its answer is
+// decoded into out. It is killed when ctx ends.
+func Run(ctx context.Context, role, godebug string, in, out any) error {
 	request, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -27,7 +28,9 @@ func Run(ctx context.Context, role string, env []string, in, out any) error {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(append(os.Environ(), variable+"="+role, "GORACE=atexit_sleep_ms=0"), env...) // the race detector lingers for a second
+	cmd.Env = append(os.Environ(), variable+"="+role,
+		"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0", // the race detector lingers for a second
+		"GODEBUG="+strings.TrimPrefix(os.Getenv("GODEBUG")+","+godebug, ","))
 	cmd.Stdin = bytes.NewReader(request)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

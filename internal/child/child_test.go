@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 		"greeter": func(in []byte) (any, error) {
 			var name string
 			err := json.Unmarshal(in, &name)
-			return map[string]any{"hello": name, "env": os.Getenv("GREETING"), "pid": os.Getpid()}, err
+			return map[string]any{"hello": name, "env": os.Getenv("GODEBUG"), "pid": os.Getpid()}, err
 		},
 		"broken":  func([]byte) (any, error) { return nil, errors.New("out of order") },
 		"patient": func([]byte) (any, error) { time.Sleep(time.Hour); return nil, nil },
@@ -30,21 +30,22 @@ func TestAChildAnswersFromAProcessOfItsOwn(t *testing.T) {
 		Hello, Env string
 		Pid        int
 	}
-	require.NoError(t, Run(t.Context(), "greeter", []string{"GREETING=salve"}, "you", &out))
+	t.Setenv("GODEBUG", "http2debug=0")
+	require.NoError(t, Run(t.Context(), "greeter", "panicnil=1", "you", &out))
 	assert.Equal(t, "you", out.Hello)
-	assert.Equal(t, "salve", out.Env, "settings are for the child")
+	assert.Equal(t, "http2debug=0,panicnil=1", out.Env, "the child's settings are added to those of its parent")
 	assert.NotEqual(t, os.Getpid(), out.Pid)
 }
 
 func TestWhatAChildSaysOfItsFailureIsKept(t *testing.T) {
-	assert.EqualError(t, Run(t.Context(), "broken", nil, nil, nil), "child broken: exit status 1: out of order")
-	assert.EqualError(t, Run(t.Context(), "juggler", nil, nil, nil), "child juggler: exit status 1: nobody plays this role")
+	assert.EqualError(t, Run(t.Context(), "broken", "", nil, nil), "child broken: exit status 1: out of order")
+	assert.EqualError(t, Run(t.Context(), "juggler", "", nil, nil), "child juggler: exit status 1: nobody plays this role")
 }
 
 func TestAChildEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- Run(ctx, "patient", nil, nil, nil) }()
+	go func() { done <- Run(ctx, "patient", "", nil, nil) }()
 	cancel()
 	assert.Error(t, <-done)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"unicode/utf8"
 )
 
 // Size is the number of events in the documents' feed.
@@ -99,6 +100,9 @@ func Events() ([][]byte, error) {
 		n++
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
+		}
+		if bytes.ContainsRune(line, '\r') || !utf8.Valid(line) {
+			return nil, fmt.Errorf("feed: %s:%d: an event stream cannot carry it: it has a carriage return or is not UTF-8: %.40q", path, n, line)
 		}
 		if !json.Valid(line) {
 			return nil, fmt.Errorf("feed: %s:%d: not a JSON value: %.40q; an event is one JSON value on a line of its own", path, n, line)

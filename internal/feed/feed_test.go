@@ -45,8 +45,8 @@ func TestTextAndBinaryHaveTheSizeAskedFor(t *testing.T) {
 	}
 }
 
-// own puts content into a file that an environment variable names.
-func own(t *testing.T, variable, content string) (path string) {
+// ownFile puts content into a file that an environment variable names.
+func ownFile(t *testing.T, variable, content string) (path string) {
 	path = filepath.Join(t.TempDir(), "own.txt")
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o666))
 	t.Setenv(variable, path)
@@ -59,16 +59,20 @@ func TestAFeedOfOnesOwn(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Trades(), events, "without one it is the documents'")
 
-	own(t, EventsVariable, "{\"a\":1}\r\n\n  [2, 3] \n\"x\"")
+	ownFile(t, EventsVariable, "{\"a\":1}\r\n\n  [2, 3] \n\"x\"")
 	events, err = Events()
 	require.NoError(t, err)
 	assert.Equal(t, [][]byte{[]byte(`{"a":1}`), []byte(`[2, 3]`), []byte(`"x"`)}, events)
 
-	path := own(t, EventsVariable, "{\"a\":1}\n\n{oops}\n")
+	path := ownFile(t, EventsVariable, "{\"a\":1}\n\n{oops}\n")
 	_, err = Events()
 	assert.EqualError(t, err, "feed: "+path+`:3: not a JSON value: "{oops}"; an event is one JSON value on a line of its own`)
 
-	path = own(t, EventsVariable, "\n")
+	path = ownFile(t, EventsVariable, "1\n[2,\r3]\n")
+	_, err = Events()
+	assert.EqualError(t, err, "feed: "+path+`:2: an event stream cannot carry it: it has a carriage return or is not UTF-8: "[2,\r3]"`)
+
+	path = ownFile(t, EventsVariable, "\n")
 	_, err = Events()
 	assert.EqualError(t, err, "feed: "+path+" has no events; write one JSON value a line")
 
@@ -88,7 +92,7 @@ func TestHeaderProfiles(t *testing.T) {
 	assert.Greater(t, len(chrome.Get("Cookie")), 117, "the cookie outweighs an event")
 	assert.Contains(t, chrome.Get("User-Agent"), "Chrome/")
 
-	own(t, HeadersVariable, "# mine\nX-Token: a:b\n\nX-Token: c\n")
+	ownFile(t, HeadersVariable, "# mine\nX-Token: a:b\n\nX-Token: c\n")
 	mine, err := Headers(Own)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a:b", "c"}, mine["X-Token"])
@@ -96,9 +100,14 @@ func TestHeaderProfiles(t *testing.T) {
 
 func TestABadHeaderFileSaysWhere(t *testing.T) {
 	for _, line := range []string{"Cookie", "Bad Name: x", "X: a\x00b"} {
-		path := own(t, HeadersVariable, "Accept: */*\n"+line+"\n")
+		path := ownFile(t, HeadersVariable, "Accept: */*\n"+line+"\n")
 		_, err := Headers(Own)
 		assert.ErrorContains(t, err, path+":2: not a header: ", line)
+	}
+	for _, name := range []string{"Host", "content-length", "Upgrade", "Sec-WebSocket-Key"} {
+		path := ownFile(t, HeadersVariable, "Accept: */*\n"+name+": x\n")
+		_, err := Headers(Own)
+		assert.EqualError(t, err, "feed: "+path+":2: "+name+" is the transport's own to send; leave it out")
 	}
 	_, err := Headers("fireox")
 	assert.ErrorContains(t, err, `header profile "fireox" is not to be had`)

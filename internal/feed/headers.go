@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -20,6 +21,9 @@ const (
 	Own             = "own"
 	HeadersVariable = "PUSHCOST_HEADERS"
 )
+
+// own are the headers that a transport sets itself.
+var own = regexp.MustCompile(`(?i)^(host|content-length|content-type|transfer-encoding|trailer|te|upgrade|last-event-id|sec-websocket-.*)$`)
 
 // Headers returns a profile of request headers: "bare", what a plain program
 // sends; "chrome", what a browser's tab sends; or [Own].
@@ -46,6 +50,9 @@ func Headers(profile string) (http.Header, error) {
 		value = strings.TrimSpace(value)
 		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return nil, fmt.Errorf("feed: %s:%d: not a header: %.60q; write Name: value", path, n, text)
+		}
+		if own.MatchString(name) {
+			return nil, fmt.Errorf("feed: %s:%d: %s is the transport's own to send; leave it out", path, n, name)
 		}
 		h.Add(name, value)
 	}

@@ -24,7 +24,8 @@ func Read(path string) (Figures, error) {
 	}
 	defer f.Close()
 	figures := Figures{}
-	for r := benchfmt.NewReader(f, path); r.Scan(); {
+	r := benchfmt.NewReader(f, path)
+	for r.Scan() {
 		switch rec := r.Result().(type) {
 		case *benchfmt.SyntaxError:
 			return nil, rec
@@ -38,6 +39,9 @@ func Read(path string) (Figures, error) {
 			}
 			figures[rec.Name.String()] = units
 		}
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
 	}
 	if len(figures) == 0 {
 		return nil, fmt.Errorf("%s holds no benchmark", path)

@@ -20,7 +20,7 @@ func Table(names []string, ours, published Figures) string {
 			fmt.Fprintf(w, "%s\t", value)
 		}
 		up := row["steady-up-B"] + row["hpack-up-B"] // a row has one of them
-		for _, v := range []float64{row["open-B"], up, row["steady-down-B"], row["wire-B"]} {
+		for _, v := range []float64{row["open-B"] + row["h2-open-B"], up, row["steady-down-B"], row["wire-B"]} {
 			fmt.Fprintf(w, "%s\t", Thousands(v))
 		}
 		theirs := "-"

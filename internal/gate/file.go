@@ -49,7 +49,7 @@ func loadBaseline(path, fresh string) (*file, error) {
 
 // loadRun loads a fresh run.
 func loadRun(path string) (*file, error) {
-	return load(path, "run it again: go test -run '^$' -bench . | tee "+path)
+	return load(path, "run it again: go test -run '^$' -bench . . | tee "+path)
 }
 
 var (

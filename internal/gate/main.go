@@ -1,6 +1,6 @@
 // Gate compares a fresh benchmark run with the committed baseline and fails on a regression.
 //
-//	go test -run '^$' -bench . | tee new.txt
+//	go test -run '^$' -bench . . | tee new.txt
 //	go tool gate testdata/baseline.txt new.txt           # judge the run
 //	go tool gate -update testdata/baseline.txt new.txt   # accept the run as the new baseline
 //

@@ -105,7 +105,7 @@ func TestUpdateAcceptsARunThatPassesAfterwardsOrLeavesTheBaselineAlone(t *testin
 				return
 			case f.name == "run/samples-of-exact-vary": // status 1 without -update, but no update would ever cure it
 				assert.Equal(t, 2, status, "exit status")
-				assert.Equal(t, f.run+":21: steady-down-B of Bytes/transport=ws/http=1.1/headers=chrome is assume=exact but varies: \"118900..118901\"; run it again: go test -run '^$' -bench . | tee "+f.run+"\n", out)
+				assert.Equal(t, f.run+":21: steady-down-B of Bytes/transport=ws/http=1.1/headers=chrome is assume=exact but varies: \"118900..118901\"; run it again: go test -run '^$' -bench . . | tee "+f.run+"\n", out)
 				assert.Equal(t, before, read(t, baseline), "the baseline is as it was")
 				return
 			}
@@ -146,7 +146,7 @@ func TestUpdateSaysWhatItDid(t *testing.T) {
 	}
 	write(t, "bare.txt", noUnits)
 	step("a run without a policy is no baseline", "bare.txt", 2,
-		"bare.txt: no Unit line, so no policy to judge by; run it again: go test -run '^$' -bench . | tee bare.txt\n")
+		"bare.txt: no Unit line, so no policy to judge by; run it again: go test -run '^$' -bench . . | tee bare.txt\n")
 	assert.NoFileExists(t, "base.txt")
 	step("a first baseline", "new.txt", 0,
 		"base.txt now has the 27 figures of 8 benchmarks in new.txt; there was no baseline before\n")
@@ -191,7 +191,7 @@ func TestFilesAndArgumentsThatAreNoneAreNamed(t *testing.T) {
 	write(t, long, read(t, sameFile)+"BenchmarkLong "+strings.Repeat("1 ", 1<<16)+"\n")
 	noise := filepath.Join(dir, "noise.txt")
 	write(t, noise, "BenchmarkNoise \t "+strings.Repeat("x", 1000)+"\n")
-	const rerun = "; run it again: go test -run '^$' -bench . | tee "
+	const rerun = "; run it again: go test -run '^$' -bench . . | tee "
 	for _, c := range []struct {
 		want string
 		args []string

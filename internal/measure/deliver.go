@@ -61,7 +61,7 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 	d = Delivery{Setup: s, Events: len(p.Events)}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: %w", s, err)
+			err = fmt.Errorf("%s: %w", s, errors.Join(err, ctx.Err())) // where time ran out, that is why a stream ended
 		}
 	}()
 	r, err := assemble(ctx, s, site{path: p.Path, hub: hub.NewHub(len(p.Events)+1, "")})
@@ -97,7 +97,7 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 		return a.err
 	}
 	for i, event := range p.Events {
-		if err := sleep(ctx, time.Until(begin.Add(time.Duration(i)*p.Every))); err != nil {
+		if err := netpath.Sleep(ctx, time.Until(begin.Add(time.Duration(i)*p.Every))); err != nil {
 			return d, err
 		}
 		d.Payload += int64(len(event))

@@ -31,7 +31,7 @@ func Idle(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat, hold
 		return c, err
 	}
 	before := r.network.Count()
-	if err := sleep(ctx, hold); err != nil {
+	if err := netpath.Sleep(ctx, hold); err != nil {
 		return c, err
 	}
 	c = r.network.Count().Sub(before)

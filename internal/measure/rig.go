@@ -133,19 +133,5 @@ func (r *rig) quiet() error {
 	if r.setup.Net == "loopback" {
 		return nil
 	}
-	return sleep(r.ctx, time.Second)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return netpath.Sleep(r.ctx, time.Second)
 }

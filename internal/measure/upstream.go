@@ -77,7 +77,7 @@ func Send(ctx context.Context, s setup.Setup, p UpstreamPlan) (u Upstream, err e
 	due := func(id int) time.Time { return begin.Add(time.Duration(id-1) * p.Every) }
 	var acks []func() error
 	for id := 1; id <= p.Messages; id++ {
-		if err := sleep(ctx, time.Until(due(id))); err != nil {
+		if err := netpath.Sleep(ctx, time.Until(due(id))); err != nil {
 			return u, err
 		}
 		ack, err := send(id)

@@ -40,7 +40,7 @@ func (l *loopback) Dial(ctx context.Context, network, addr string) (net.Conn, er
 		return nil, err
 	}
 	// The round trip comes first: a Dial given up has no socket that a server could see.
-	if err := pause(ctx, l.path.RTT()); err != nil {
+	if err := Sleep(ctx, l.path.RTT()); err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: net.TCPAddrFromAddrPort(to), Err: err}
 	}
 	var d net.Dialer

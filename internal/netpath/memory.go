@@ -50,11 +50,11 @@ func (m *memory) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 		return nil, err
 	}
 	var l *listener
-	if err = pause(ctx, m.path.Up.Delay); err == nil { // the SYN lands: is anybody there?
+	if err = Sleep(ctx, m.path.Up.Delay); err == nil { // the SYN lands: is anybody there?
 		m.mu.Lock()
 		l = m.listeners[to]
 		m.mu.Unlock()
-		err = pause(ctx, m.path.Down.Delay) // the answer, yes or no
+		err = Sleep(ctx, m.path.Down.Delay) // the answer, yes or no
 	}
 	if err == nil && l == nil {
 		err = syscall.ECONNREFUSED

@@ -158,8 +158,8 @@ func parse(op, network, addr string) (netip.AddrPort, error) {
 	return at, err
 }
 
-// pause is the part of a handshake that takes d.
-func pause(ctx context.Context, d time.Duration) error {
+// Sleep waits for d or, with its error, for the end of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}

@@ -48,14 +48,27 @@ func Parse(name string) (s Setup, err error) {
 }
 
 func (s *Setup) set(key, value string) error {
+	f, ok := s.field(key)
+	if !ok {
+		return fmt.Errorf("there is no key %q", key)
+	}
+	f.SetString(value)
+	return nil
+}
+
+func (s *Setup) get(key string) string {
+	f, _ := s.field(key)
+	return f.String()
+}
+
+func (s *Setup) field(key string) (f reflect.Value, ok bool) {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
 		if v.Type().Field(i).Tag.Get("key") == key {
-			v.Field(i).SetString(value)
-			return nil
+			return v.Field(i), true
 		}
 	}
-	return fmt.Errorf("there is no key %q", key)
+	return reflect.Value{}, false
 }
 
 // Contestant returns the transport a setup names.
@@ -94,10 +107,12 @@ func (s Setup) Impossible() string {
 
 // Cross returns every setup a pattern stands for that can exist. A pattern is a
 // name with alternatives: transport=ws|sse/http=1.1|2. An empty alternative
-// omits its key: tls=|1.3.
+// omits its key: tls=|1.3. One that no setup is left with is an error, since
+// it would go unmeasured: it is misspelt, or cannot go with the rest.
 func Cross(pattern string) ([]Setup, error) {
 	cells := []Setup{{}}
-	for part := range strings.SplitSeq(pattern, "/") {
+	parts := strings.Split(pattern, "/")
+	for _, part := range parts {
 		key, values, _ := strings.Cut(part, "=")
 		var wider []Setup
 		for _, s := range cells {
@@ -110,5 +125,14 @@ func Cross(pattern string) ([]Setup, error) {
 		}
 		cells = wider
 	}
-	return slices.DeleteFunc(cells, func(s Setup) bool { return s.Impossible() != "" }), nil
+	cells = slices.DeleteFunc(cells, func(s Setup) bool { return s.Impossible() != "" })
+	for _, part := range parts {
+		key, values, _ := strings.Cut(part, "=")
+		for value := range strings.SplitSeq(values, "|") {
+			if !slices.ContainsFunc(cells, func(s Setup) bool { return s.get(key) == value }) {
+				return nil, fmt.Errorf("setup %q: no setup with %s=%s can exist", pattern, key, value)
+			}
+		}
+	}
+	return cells, nil
 }

@@ -38,6 +38,10 @@ func TestCrossLeavesOutWhatCannotExist(t *testing.T) {
 		"transport=ws/http=1.1", "transport=ws/http=2", "transport=ws/lib=gws/http=1.1",
 		"transport=sse/http=1.1", "transport=sse/http=2",
 	}, names)
+	_, err = Cross("transport=ws|sse|pol/http=1.1")
+	assert.EqualError(t, err, `setup "transport=ws|sse|pol/http=1.1": no setup with transport=pol can exist`)
+	_, err = Cross("transport=ws|sse/http=1.1|3")
+	assert.EqualError(t, err, `setup "transport=ws|sse/http=1.1|3": no setup with http=3 can exist`)
 	_, err = Cross("transport=ws|sse/colour=red")
 	assert.EqualError(t, err, `setup "transport=ws|sse/colour=red": there is no key "colour"`)
 }

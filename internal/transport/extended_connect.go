@@ -4,9 +4,7 @@ package transport
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"crypto/sha1"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -150,19 +148,4 @@ type clientStream struct {
 
 func (s *clientStream) Close() error {
 	return errors.Join(s.WriteCloser.Close(), s.ReadCloser.Close(), s.conn.Close())
-}
-
-// acceptKey is the answer to a Sec-WebSocket-Key (RFC 6455, section 4.2.2).
-func acceptKey(key string) string {
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// refused adds what the server answered instead of upgrading.
-func refused(err error, resp *http.Response) error {
-	if resp == nil || resp.Body == nil {
-		return err
-	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-	return fmt.Errorf("%w: %s: %s", err, resp.Status, bytes.TrimSpace(text))
 }

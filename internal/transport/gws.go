@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/lxzan/gws"
@@ -68,7 +69,8 @@ type gwsSocket struct {
 	gws.BuiltinEventHandler
 	conn     *gws.Conn
 	messages chan []byte
-	closed   chan struct{} // by us
+	closed   chan struct{} // by us, once
+	once     sync.Once
 	gone     chan struct{} // the read loop ended, with err
 	err      error
 }
@@ -118,10 +120,6 @@ func (s *gwsSocket) read() ([]byte, error) {
 }
 
 func (s *gwsSocket) close() {
-	select {
-	case <-s.closed:
-	default:
-		close(s.closed)
-	}
+	s.once.Do(func() { close(s.closed) })
 	s.conn.NetConn().Close()
 }

@@ -49,6 +49,7 @@ func servePoll(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) erro
 		b.fill(events)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Length", strconv.Itoa(b.Len())) // or a large one would be chunked
 		if o.Codec != codec.Identity {
 			w.Header().Set("Content-Encoding", string(o.Codec))
 		}

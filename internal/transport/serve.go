@@ -96,10 +96,11 @@ type sink interface {
 // comes in on asides.
 func follow(ctx context.Context, log *hub.Log, after uint64, every time.Duration, to sink, asides <-chan func() error) error {
 	var due <-chan time.Time // never, without heartbeats
+	postpone := func() {}
 	if every > 0 {
 		t := time.NewTicker(every)
 		defer t.Stop()
-		due = t.C
+		due, postpone = t.C, func() { t.Reset(every) }
 	}
 	for {
 		events, more, err := log.Since(after)
@@ -113,6 +114,7 @@ func follow(ctx context.Context, log *hub.Log, after uint64, every time.Duration
 			after = e.ID
 		}
 		if len(events) > 0 {
+			postpone()
 			continue
 		}
 		select {

@@ -1,8 +1,12 @@
 package transport
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha1"
+	"encoding/base64"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -149,4 +153,19 @@ func upgradeHeader(c *Client) http.Header {
 // wsURL is a URL in the scheme of WebSocket libraries.
 func wsURL(c *Client, path string) string {
 	return "ws" + strings.TrimPrefix(c.URL, "http") + path
+}
+
+// acceptKey is the answer to a Sec-WebSocket-Key (RFC 6455, section 4.2.2).
+func acceptKey(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// refused adds what the server answered instead of upgrading.
+func refused(err error, resp *http.Response) error {
+	if resp == nil || resp.Body == nil {
+		return err
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
+	return fmt.Errorf("%w: %s: %s", err, resp.Status, bytes.TrimSpace(text))
 }
