@@ -23,7 +23,9 @@
 //   - latency_test.go: events (E10, E11, E12, E24), connecting (C3), commands
 //     and their patches (C1, C2, C4), messages up (C20, E30)
 //   - latency_test.go, not yet: broadcast (V3)
-//   - ordering_test.go, not yet: C12, C12b, C13, C14, C15, C16, C19
+//   - ordering_test.go: bursts on the wire and applied (C12, C12b), answers and
+//     patches (C13, C14), the handler (C15), what the write path gets from HTTP
+//     (C16), chat (C19)
 //   - delivery_test.go, not yet: E8, E15, E16, E18, E19, E20, E28, V5, S8, S11
 //   - memory_test.go, not yet: E13, E14, E31, S1, S2, S3, S4, S5, S6, S7, S9,
 //     S10, C11, C17, C18, C18b, C18c, V1, V2, V4, B4, B8

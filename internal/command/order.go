@@ -115,17 +115,16 @@ func (o *Order) advance(q *queue) {
 		q.busy = true
 		close(turn)
 	case q.gap == nil:
-		var gap *time.Timer
-		gap = time.AfterFunc(o.patience, func() { o.giveUp(q, gap) })
-		q.gap = gap
+		missing := q.next
+		q.gap = time.AfterFunc(o.patience, func() { o.giveUp(q, missing) })
 	}
 }
 
-// giveUp ends the wait at a gap, unless it was filled just now.
-func (o *Order) giveUp(q *queue, gap *time.Timer) {
+// giveUp ends the wait for a number, unless it came just now.
+func (o *Order) giveUp(q *queue, missing uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if q.gap == gap {
+	if q.gap != nil && q.next == missing {
 		q.next = slices.Min(slices.Collect(maps.Keys(q.waiting)))
 		o.advance(q)
 	}

@@ -41,6 +41,14 @@ var Units = []struct{ Name, Policy string }{
 	{"wall-p99-ns", "better=lower"},               // which depends on the machine's other work
 	{"cpu-ns/event", "better=lower gate=3x"},      // CPU time of server and client together
 	{"cpu-ns/command", "better=lower gate=3x"},
+	{"wire-inversions", "assume=exact better=lower"},    // pairs of a burst that the server read in another order, of 1,800
+	{"applied-inversions", "assume=exact better=lower"}, // pairs applied so
+	{"sent", "assume=exact better=higher"},              // commands in bursts
+	{"delivered", "assume=exact better=higher"},         // their patches
+	{"ack-patch-p50-ns", "assume=exact better=lower"},   // from a POST's answer to its patch, signed
+	{"wall-wire-inversions", "better=lower"},            // on real sockets, where they are the scheduler's
+	{"wall-applied-inversions", "better=lower"},
+	{"wall-ack-patch-p50-ns", "better=lower"},
 	{"h2-cmd-up-B", "better=lower gate=1%"}, // commands over HTTP/2, where frames may share a TLS record
 	{"h2-cmd-down-B", "better=lower gate=1%"},
 	{"hpack-up-B", "better=lower gate=1%"},  // steady-up-B where net/http's map order moves HPACK's table

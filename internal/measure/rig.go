@@ -40,6 +40,9 @@ type site struct {
 	path    netpath.Path
 	hub     *hub.Hub
 	options transport.Options // of which a setup decides HTTP, Codec and IDs
+
+	// tap, if not nil, stands between the server and its sockets.
+	tap func(net.Listener) net.Listener
 }
 
 // assemble starts the server of a setup.
@@ -62,6 +65,9 @@ func assemble(ctx context.Context, s setup.Setup, at site) (*rig, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r := &rig{setup: s, contestant: contestant, network: network, hub: at.hub, header: header, addr: ln.Addr().String(), ctx: ctx}
+	if at.tap != nil {
+		ln = at.tap(ln)
+	}
 	if s.TLS != "" {
 		var server *tls.Config
 		server, r.tls = tlsConfigs(s.HTTP)
