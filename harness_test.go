@@ -74,20 +74,26 @@ type job struct {
 	Plan  measure.Plan
 }
 
-// patience is for real sockets, where an event that is lost would never come.
-const patience = time.Minute
-
 func (j job) run() (d measure.Delivery, err error) {
-	if j.Setup.Net == "loopback" {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		return measure.Deliver(ctx, j.Setup, j.Plan)
-	}
-	err = virtual.Run(func(ctx context.Context) error {
+	err = experiment(j.Setup, func(ctx context.Context) (err error) {
 		d, err = measure.Deliver(ctx, j.Setup, j.Plan)
 		return err
 	})
 	return d, err
+}
+
+// patience is for real sockets, where an event that is lost would never come.
+const patience = time.Minute
+
+// experiment runs f on real sockets if the setup says so, and in virtual time
+// otherwise.
+func experiment(s setup.Setup, f func(context.Context) error) error {
+	if s.Net != "loopback" {
+		return virtual.Run(f)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return f(ctx)
 }
 
 func deliveries(jobs []job) (all []measure.Delivery, err error) {

@@ -16,7 +16,6 @@ import (
 	"pushcost/internal/netpath"
 	"pushcost/internal/setup"
 	"pushcost/internal/transport"
-	"pushcost/internal/virtual"
 )
 
 // What a round trip buys. In virtual time CPU costs nothing, so that a latency
@@ -169,7 +168,7 @@ func TestLatencyUpstream(t *testing.T) {
 
 func upstream(tb testing.TB, s setup.Setup, rate int, rtt time.Duration) (u measure.Upstream) {
 	tb.Helper()
-	require.NoError(tb, virtual.Run(func(ctx context.Context) (err error) {
+	require.NoError(tb, experiment(s, func(ctx context.Context) (err error) {
 		u, err = measure.Send(ctx, s, measure.UpstreamPlan{Messages: 600, Every: every(time.Second / time.Duration(rate)), Path: netpath.Symmetric(rtt / 2)})
 		return err
 	}))
@@ -178,7 +177,7 @@ func upstream(tb testing.TB, s setup.Setup, rate int, rtt time.Duration) (u meas
 
 // roundTripsToConnect is connecting in virtual time.
 func roundTripsToConnect(s setup.Setup) (n float64, err error) {
-	err = virtual.Run(func(ctx context.Context) (err error) {
+	err = experiment(s, func(ctx context.Context) (err error) {
 		n, err = measure.Connect(ctx, s, netpath.Symmetric(50*time.Millisecond))
 		return err
 	})
@@ -200,15 +199,10 @@ func connect(tb testing.TB, s setup.Setup) (n float64) {
 
 func commanded(tb testing.TB, s setup.Setup, p measure.CommandPlan) (c measure.Commands) {
 	tb.Helper()
-	f := func(ctx context.Context) (err error) {
+	require.NoError(tb, experiment(s, func(ctx context.Context) (err error) {
 		c, err = measure.Command(ctx, s, p)
 		return err
-	}
-	if s.Net == "loopback" {
-		require.NoError(tb, f(tb.Context()))
-	} else {
-		require.NoError(tb, virtual.Run(f))
-	}
+	}))
 	return c
 }
 

@@ -47,15 +47,10 @@ var far = measure.BurstPlan{Path: netpath.Symmetric(50 * time.Millisecond), Ever
 // bursts sends the document's 400 commands over a setup.
 func bursts(tb testing.TB, s setup.Setup, p measure.BurstPlan) (b measure.Bursts) {
 	tb.Helper()
-	f := func(ctx context.Context) (err error) {
+	require.NoError(tb, experiment(s, func(ctx context.Context) (err error) {
 		b, err = measure.Burst(ctx, s, p)
 		return err
-	}
-	if s.Net == "loopback" {
-		require.NoError(tb, f(tb.Context()))
-	} else {
-		require.NoError(tb, virtual.Run(f))
-	}
+	}))
 	require.Equal(tb, 400, b.Sent)
 	assert.Equal(tb, 400, b.Delivered, "every command has its patch")
 	return b
