@@ -1,9 +1,10 @@
 // Package pushcost measures what it costs to push an event to a client over
-// WebSocket, Server-Sent Events or long polling: bytes, latency, ordering, and
-// (not yet) Socket.IO, memory, compression and delivery. It has no API. It is a test suite that
-// is also a benchmark: every finding of four published documents, and many
-// that nobody published, is a Test that asserts it or a Benchmark that
-// reports it, from a verified delivery over real protocol stacks.
+// WebSocket, Server-Sent Events or long polling: bytes, latency, ordering,
+// compression and (not yet) Socket.IO, memory and delivery. It has no API. It
+// is a test suite that is also a benchmark: every finding of four published
+// documents, and many that nobody published, is a Test that asserts it or a
+// Benchmark that reports it, from a verified delivery over real protocol
+// stacks.
 //
 //	go test -run Bytes -v                             # check, and print the byte table
 //	go test -run '^$' -bench . . | tee new.txt        # measure
@@ -29,7 +30,10 @@
 //   - delivery_test.go, not yet: E8, E15, E16, E18, E19, E20, E28, V5, S8, S11
 //   - memory_test.go, not yet: E13, E14, E31, S1, S2, S3, S4, S5, S6, S7, S9,
 //     S10, C11, C17, C18, C18b, C18c, V1, V2, V4, B4, B8
-//   - compression_test.go, not yet: C7, C7b, C8, C9, C10, C21, E21b, B5, B6
+//   - compression_test.go: whole boards and what they cost to encode (C7, C7b,
+//     B5), the window (C8), growing logs (C9), row patches (C10), small events
+//     (E21b)
+//   - compression_test.go, not yet: in browsers (C21), once per room (B6)
 //   - README.md, not yet: the documents' advice (E25, S13, C23, V6, X1)
 //   - not planned: E32 (loss, HTTP/3), E33 (radio)
 //

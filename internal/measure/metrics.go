@@ -49,6 +49,12 @@ var Units = []struct{ Name, Policy string }{
 	{"wall-wire-inversions", "better=lower"},            // on real sockets, where they are the scheduler's
 	{"wall-applied-inversions", "better=lower"},
 	{"wall-ack-patch-p50-ns", "better=lower"},
+	{"patches-B", "assume=exact better=lower"}, // a run's patches, compressed
+	{"patch-B", "assume=exact better=lower"},   // their mean, rounded
+	{"median-B", "assume=exact better=lower"},
+	{"warm-B", "assume=exact better=lower"}, // the last of them
+	{"max-B", "assume=exact better=lower"},  // as a rule the first, cold
+	{"x-flate6", "better=lower"},            // time to encode, of compress/flate's at level 6: ratio of minima
 	{"h2-cmd-up-B", "better=lower gate=1%"}, // commands over HTTP/2, where frames may share a TLS record
 	{"h2-cmd-down-B", "better=lower gate=1%"},
 	{"hpack-up-B", "better=lower gate=1%"},  // steady-up-B where net/http's map order moves HPACK's table
