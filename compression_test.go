@@ -19,6 +19,7 @@ import (
 	"pushcost/internal/codec"
 	"pushcost/internal/eventstream"
 	"pushcost/internal/feed"
+	"pushcost/internal/room"
 )
 
 // What an event costs once compressed. Every size is that of bytes which the
@@ -214,6 +215,52 @@ func TestCompressionEvents(t *testing.T) {
 	}
 	assert.Greater(t, size(br(1, 22)), size(codec.Params{}), "brotli at quality 1 is larger than nothing")
 	assert.EqualValues(t, 1000*4+10, gzip-size(flate6), "a WebSocket's deflate is smaller still, by marker and header")
+}
+
+// B6: all subscribers of a room get the same patches, so one encoder can serve
+// them all, with stock decoders at the clients: one call per event whatever the
+// number of subscribers, within half as much again of what an encoder for each
+// would send, and a joiner is sent one event. (More in internal/room.)
+func TestCompressionOncePerRoom(t *testing.T) {
+	for _, style := range styles {
+		boards := boardPatches(style, board.Rows, 40)
+		encoder, err := room.NewEncoder(codec.Brotli, room.Options{})
+		require.NoError(t, err)
+		var wire bytes.Buffer
+		subscribers := make([]*room.Subscriber, 2000)
+		for i := range subscribers {
+			var head []byte
+			if subscribers[i], head = encoder.Join(); i == 0 {
+				wire.Write(head)
+			}
+		}
+		for _, event := range boards {
+			chunk := encoder.Encode(event)
+			first := subscribers[0].Next(chunk)
+			wire.Write(first)
+			for _, s := range subscribers[1:] {
+				require.Same(t, &first[0], &s.Next(chunk)[0], "all are sent the same bytes, not a copy")
+			}
+		}
+		assert.EqualValues(t, len(boards), encoder.Calls(), "one call per event")
+		assert.LessOrEqual(t, float64(wire.Len()), 1.5*float64(sum(coded(t, br(5, 22), boards))))
+		assert.True(t, bytes.Equal(bytes.Join(boards, nil), decoded(t, wire.Bytes())), "a stock decoder reads them")
+
+		_, joined := encoder.Join()
+		last := boards[len(boards)-1]
+		assert.True(t, bytes.Equal(last, decoded(t, joined)), "whoever joins has the last event")
+		assert.LessOrEqual(t, len(joined), coded(t, br(4, 22), [][]byte{last})[0]*5/4, "for about what one costs alone")
+	}
+}
+
+// decoded is what the beginning of a brotli stream decodes to.
+func decoded(t *testing.T, wire []byte) []byte {
+	t.Helper()
+	r, err := codec.NewReader(codec.Brotli, bytes.NewReader(wire))
+	require.NoError(t, err)
+	text, err := io.ReadAll(r)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "a stream that goes on has no end")
+	return text
 }
 
 // BenchmarkCompressionBoards is the document's table of 100 whole boards (C7,

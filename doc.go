@@ -32,8 +32,8 @@
 //     S10, C11, C17, C18, C18b, C18c, V1, V2, V4, B4, B8
 //   - compression_test.go: whole boards and what they cost to encode (C7, C7b,
 //     B5), the window (C8), growing logs (C9), row patches (C10), small events
-//     (E21b)
-//   - compression_test.go, not yet: in browsers (C21), once per room (B6)
+//     (E21b), one encoder for a room (B6)
+//   - compression_test.go, not yet: in browsers (C21)
 //   - README.md, not yet: the documents' advice (E25, S13, C23, V6, X1)
 //   - not planned: E32 (loss, HTTP/3), E33 (radio)
 //

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -50,7 +51,7 @@ func alice() *client { return &client{order: NewOrder(4, time.Second), ended: ma
 func (c *client) send(begin time.Time, seqs ...uint64) {
 	for _, seq := range seqs {
 		go func() {
-			err := c.order.Do("alice", seq, func() error {
+			err := c.order.Do(context.Background(), "alice", seq, func() error {
 				c.applied = append(c.applied, seq)
 				return nil
 			})
@@ -91,7 +92,7 @@ func TestACommandWithoutANumberDoesNotWait(t *testing.T) {
 		alice := alice()
 		alice.send(time.Now(), 2)
 		applied := false
-		assert.NoError(t, alice.order.Do("alice", 0, func() error { applied = true; return nil }))
+		assert.NoError(t, alice.order.Do(context.Background(), "alice", 0, func() error { applied = true; return nil }))
 		assert.True(t, applied)
 		assert.Empty(t, alice.applied, "the one before it still waits")
 		alice.send(time.Now(), 1)
@@ -132,14 +133,14 @@ func TestASlowHandlerFillsTheWindow(t *testing.T) {
 		errs := make(chan error, 7)
 		for seq := uint64(1); seq <= 6; seq++ {
 			go func() {
-				errs <- o.Do("alice", seq, func() error { time.Sleep(time.Hour); return nil })
+				errs <- o.Do(context.Background(), "alice", seq, func() error { time.Sleep(time.Hour); return nil })
 			}()
 			synctest.Wait()
 		}
 		assert.EqualError(t, <-errs, "refused: 429: 4 commands wait already")
-		assert.EqualError(t, o.Do("alice", 1, nil), "refused: 409: the turn of command 1 is over or taken", "nor is what runs repeated")
-		assert.EqualError(t, o.Do("alice", 3, nil), "refused: 409: the turn of command 3 is over or taken", "nor what waits")
-		assert.NoError(t, o.Do("bob", 1, func() error { return nil }), "another client does not wait")
+		assert.EqualError(t, o.Do(context.Background(), "alice", 1, nil), "refused: 409: the turn of command 1 is over or taken", "nor is what runs repeated")
+		assert.EqualError(t, o.Do(context.Background(), "alice", 3, nil), "refused: 409: the turn of command 3 is over or taken", "nor what waits")
+		assert.NoError(t, o.Do(context.Background(), "bob", 1, func() error { return nil }), "another client does not wait")
 		begin := time.Now()
 		for range 5 {
 			assert.NoError(t, <-errs)
@@ -150,8 +151,8 @@ func TestASlowHandlerFillsTheWindow(t *testing.T) {
 
 func TestAPanicInAHandlerPassesTheTurnOn(t *testing.T) {
 	o := NewOrder(4, time.Hour)
-	assert.Panics(t, func() { o.Do("alice", 1, func() error { panic("handler") }) })
-	assert.NoError(t, o.Do("alice", 2, func() error { return nil }))
+	assert.Panics(t, func() { o.Do(context.Background(), "alice", 1, func() error { panic("handler") }) })
+	assert.NoError(t, o.Do(context.Background(), "alice", 2, func() error { return nil }))
 }
 
 func TestMemoryIsBounded(t *testing.T) {
@@ -160,7 +161,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		for i := range Clients {
 			_, refusal := r.take(fmt.Sprint(i))
 			require.Nil(t, refusal)
-			require.NoError(t, o.Do(fmt.Sprint(i), 1, func() error { return nil }))
+			require.NoError(t, o.Do(context.Background(), fmt.Sprint(i), 1, func() error { return nil }))
 		}
 		after, refusal := r.take("another")
 		require.NotNil(t, refusal, "nobody can be forgotten")
@@ -169,7 +170,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		time.Sleep(time.Second)
 		_, refusal = r.take("another")
 		assert.Nil(t, refusal, "a bucket that is full again can")
-		assert.NoError(t, o.Do("another", 1, func() error { return nil }), "as can a client who does not wait")
+		assert.NoError(t, o.Do(context.Background(), "another", 1, func() error { return nil }), "as can a client who does not wait")
 		assert.Len(t, r.buckets.clients, Clients)
 		assert.Len(t, o.queues.clients, Clients)
 	})
@@ -188,5 +189,19 @@ func TestARateIsEachClientsOwn(t *testing.T) {
 		time.Sleep(2500 * time.Millisecond)
 		_, refusal = r.take("alice")
 		assert.Nil(t, refusal)
+	})
+}
+
+func TestOrderLetsAClientLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := NewOrder(4, time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- o.Do(ctx, "alice", 2, func() error { panic("its turn has not come") }) }()
+		synctest.Wait()
+		cancel()
+		assert.EqualError(t, <-done, "refused: 503: command 2 was not applied: context canceled", "it does not wait for number 1")
+		assert.NoError(t, o.Do(t.Context(), "alice", 1, func() error { return nil }), "which finds its turn")
+		assert.NoError(t, o.Do(t.Context(), "alice", 2, func() error { return nil }), "and so does the next try")
 	})
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,7 +13,8 @@ import (
 )
 
 // An Order applies the commands of each client in the order of their numbers,
-// from 1, whatever the order in which they come: a small reorder buffer.
+// from 1, whatever the order in which they come: a small reorder buffer. A
+// client is who counts: two tabs of one user need names of their own.
 //
 // A command that comes early waits for those before it. A number that does
 // not come is a gap, and given up after the patience, or at once when the
@@ -54,9 +56,10 @@ func (o *Order) Late() int {
 }
 
 // Do applies a client's command when it is its turn, and returns the error of
-// apply, or a [*transport.Refusal]. A command without a number, and each one
-// where o is nil, is applied at once.
-func (o *Order) Do(client string, seq uint64, apply func() error) error {
+// apply, or a [*transport.Refusal]: with 503 where ctx ends first, for the
+// client has left or the server stops. A command without a number, and each
+// one where o is nil, is applied at once.
+func (o *Order) Do(ctx context.Context, client string, seq uint64, apply func() error) error {
 	if o == nil || seq == 0 {
 		return apply()
 	}
@@ -64,7 +67,14 @@ func (o *Order) Do(client string, seq uint64, apply func() error) error {
 	if refusal != nil {
 		return refusal
 	}
-	<-turn // after a patience at each gap before it; also for a client that has hung up: the command was received
+	select { // for at most a patience at each gap before it
+	case <-turn:
+	case <-ctx.Done():
+		if o.withdraw(q, seq) {
+			return &transport.Refusal{Status: http.StatusServiceUnavailable, Text: fmt.Sprintf("command %d was not applied: %v", seq, ctx.Err())}
+		}
+		<-turn // it came just now
+	}
 	defer o.leave(q)
 	return apply()
 }
@@ -86,6 +96,19 @@ func (o *Order) enter(client string, seq uint64) (q *queue, turn chan struct{}, 
 	q.waiting[seq] = turn
 	o.advance(q)
 	return q, turn, nil
+}
+
+// withdraw takes a command back, unless its turn has come.
+func (o *Order) withdraw(q *queue, seq uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, waits := q.waiting[seq]
+	delete(q.waiting, seq)
+	if len(q.waiting) == 0 && q.gap != nil {
+		q.gap.Stop()
+		q.gap = nil
+	}
+	return waits
 }
 
 func (o *Order) leave(q *queue) {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -26,11 +27,12 @@ type Policy struct {
 	// are one client, without a name. See [Tokens].
 	Client func(*http.Request) (name string, ok bool)
 
-	// Origins refuses what a page from elsewhere sends, with 403. Nil: nothing.
+	// Origins refuses what a page from elsewhere sends, and to such a page its
+	// stream, with 403. Nil: nothing.
 	Origins *http.CrossOriginProtection
 
 	Rate  *Rate  // how often a client may: else 429; nil: always
-	Order *Order // in which order its commands are applied; nil: as they come
+	Order *Order // in which order its POSTs are applied; nil: as they come
 
 	Log *slog.Logger // a line for each command; nil: none
 }
@@ -38,14 +40,37 @@ type Policy struct {
 // Tokens is a [Policy]'s Client: the one whose token a request bears in its
 // Authorization, or else in the cookie "session".
 func Tokens(clients map[string]string) func(*http.Request) (name string, ok bool) {
+	type digest = [sha256.Size]byte // looked up instead of the token, whose letters a look-up's time could tell
+	known := map[digest]string{}
+	for token, name := range clients {
+		known[sha256.Sum256([]byte(token))] = name
+	}
 	return func(r *http.Request) (name string, ok bool) {
-		token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if cookie, err := r.Cookie("session"); !bearer && err == nil {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			cookie, err := r.Cookie("session")
+			if err != nil {
+				return "", false
+			}
 			token = cookie.Value
 		}
-		name, ok = clients[token]
+		name, ok = known[sha256.Sum256([]byte(token))]
 		return name, ok
 	}
+}
+
+// Admit is whether a client may open a stream, see [transport.Options]. For a
+// WebSocket it is where the origin is looked at: its messages have none.
+func (p Policy) Admit(r *http.Request) *transport.Refusal {
+	if p.Origins != nil {
+		post := *r // a cross-origin check lets a GET pass, but a WebSocket's does what a POST does
+		post.Method = http.MethodPost
+		if err := p.Origins.Check(&post); err != nil {
+			return &transport.Refusal{Status: http.StatusForbidden, Text: err.Error()}
+		}
+	}
+	_, refusal := p.client(r)
+	return refusal
 }
 
 // Post answers POSTs to /commands, or in a room to /{room}/commands: with 204
@@ -53,7 +78,8 @@ func Tokens(clients map[string]string) func(*http.Request) (name string, ok bool
 // and text. What it does not let through, middleware stops.
 func Post(h Handler, p Policy) http.Handler {
 	take := func(w http.ResponseWriter, r *http.Request) {
-		data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBytes))
+		// The reader has net/http's own writer close the connection of who sends too much.
+		data, err := io.ReadAll(http.MaxBytesReader(w.(*answer).ResponseWriter, r.Body, MaxBytes))
 		if err == nil {
 			err = p.execute(h, r.Context().Value(clientKey{}).(string), r, data)
 		}
@@ -120,9 +146,11 @@ func (p Policy) limited(next http.Handler) http.Handler {
 	})
 }
 
-// Message handles a message up a WebSocket, see [transport.Options]: nil once
-// the command is applied, and otherwise what [Post] would have answered. There
-// is no middleware for messages, so each step is taken here.
+// Message handles a message up a WebSocket that was admitted, see
+// [transport.Options]: nil once the command is applied, and otherwise what
+// [Post] would have answered. There is no middleware for messages, so each
+// step is taken here. Messages come in order, and what one connection has not
+// brought it never will: no message waits for a number.
 func Message(h Handler, p Policy) func(r *http.Request, data []byte) *transport.Refusal {
 	return func(r *http.Request, data []byte) *transport.Refusal {
 		begin, status := time.Now(), http.StatusNoContent
@@ -136,15 +164,7 @@ func Message(h Handler, p Policy) func(r *http.Request, data []byte) *transport.
 }
 
 func (p Policy) message(h Handler, r *http.Request, data []byte) *transport.Refusal {
-	if p.Origins != nil {
-		// A WebSocket is opened with a GET, which a cross-origin check lets pass;
-		// but it does what a POST does.
-		post := *r
-		post.Method = http.MethodPost
-		if err := p.Origins.Check(&post); err != nil {
-			return &transport.Refusal{Status: http.StatusForbidden, Text: err.Error()}
-		}
-	}
+	p.Order = nil
 	client, refusal := p.client(r)
 	if refusal != nil {
 		return refusal
@@ -175,7 +195,7 @@ func (p Policy) execute(h Handler, client string, r *http.Request, data []byte) 
 	if err != nil {
 		return &transport.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
 	}
-	return p.Order.Do(client, c.Seq, func() error { return h(room(r), c.ID, c.Nonce) })
+	return p.Order.Do(r.Context(), client, c.Seq, func() error { return h(room(r), c.ID, c.Nonce) })
 }
 
 // room is the folder of a request's path, as it is for a transport.

@@ -124,6 +124,7 @@ func Command(ctx context.Context, s setup.Setup, p CommandPlan) (c Commands, err
 // A commander is a client that sends commands and sees their patches.
 type commander struct {
 	transport.Stream
+	ctx     context.Context // the rig's
 	patches chan patch
 }
 
@@ -138,7 +139,7 @@ func (r *rig) commander(room string) (*commander, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &commander{stream, make(chan patch)}
+	c := &commander{stream, r.ctx, make(chan patch)}
 	go func() {
 		for {
 			event, err := stream.Next()
@@ -156,21 +157,34 @@ func (r *rig) commander(room string) (*commander, error) {
 }
 
 // do sends a command and returns how long it took to come back as a patch.
-func (c *commander) do(next board.Command) (time.Duration, error) {
+func (c *commander) do(next board.Command) (took time.Duration, err error) {
 	begin := time.Now()
 	ack, err := c.Send(command.Command{ID: next.Row, Nonce: next.Nonce}.Encode())
 	if err != nil {
 		return 0, err
 	}
-	p := <-c.patches
-	took := time.Since(begin)
-	switch {
-	case p.err != nil:
-		return 0, p.err
-	case !bytes.Contains(p.event.Data, []byte(next.Nonce)):
-		return 0, fmt.Errorf("command %s came back as another's patch: %.60q", next.Nonce, p.event.Data)
+	answered := make(chan error, 1)
+	go func() { answered <- ack() }()
+	patches := c.patches
+	for answered != nil || patches != nil { // either may come first
+		select {
+		case err := <-answered:
+			if answered = nil; err != nil {
+				return 0, err
+			}
+		case p := <-patches:
+			took, patches = time.Since(begin), nil
+			switch {
+			case p.err != nil:
+				return 0, p.err
+			case !bytes.Contains(p.event.Data, []byte(next.Nonce)):
+				return 0, fmt.Errorf("command %s came back as another's patch: %.60q", next.Nonce, p.event.Data)
+			}
+		case <-c.ctx.Done():
+			return 0, c.ctx.Err()
+		}
 	}
-	return took, ack()
+	return took, nil
 }
 
 // inJSON wraps HTML as a JavaScript server does, escaping quotes only.

@@ -41,7 +41,7 @@ var Units = []struct{ Name, Policy string }{
 	{"wall-p99-ns", "better=lower"},               // which depends on the machine's other work
 	{"cpu-ns/event", "better=lower gate=3x"},      // CPU time of server and client together
 	{"cpu-ns/command", "better=lower gate=3x"},
-	{"wire-inversions", "assume=exact better=lower"},    // pairs of a burst that the server read in another order, of 1,800
+	{"wire-inversions", "assume=exact better=lower"},    // pairs of a burst, of 1,800, that the server read in another order
 	{"applied-inversions", "assume=exact better=lower"}, // pairs applied so
 	{"sent", "assume=exact better=higher"},              // commands in bursts
 	{"delivered", "assume=exact better=higher"},         // their patches

@@ -27,6 +27,7 @@ type Upstream struct {
 	Latency []time.Duration // from when a message was due to its handler
 	Conns   int             // connections dialed for messages
 	Bytes   netpath.Count   // both ways, answers included; without the first message
+	CPU     time.Duration   // of this process meanwhile
 }
 
 // Send sends a plan's messages up a setup, after a first one that opens what
@@ -73,6 +74,7 @@ func Send(ctx context.Context, s setup.Setup, p UpstreamPlan) (u Upstream, err e
 	if err := r.quiet(); err != nil {
 		return u, err
 	}
+	cpu := processCPU()
 	before, begin := r.network.Count(), time.Now()
 	due := func(id int) time.Time { return begin.Add(time.Duration(id-1) * p.Every) }
 	var acks []func() error
@@ -94,6 +96,7 @@ func Send(ctx context.Context, s setup.Setup, p UpstreamPlan) (u Upstream, err e
 	if err := r.quiet(); err != nil {
 		return u, err
 	}
+	u.CPU = processCPU() - cpu
 	after := r.network.Count()
 	u.Conns, u.Bytes = after.Sub(connected).Conns, after.Sub(before)
 	u.Latency = make([]time.Duration, p.Messages)
@@ -106,6 +109,9 @@ func Send(ctx context.Context, s setup.Setup, p UpstreamPlan) (u Upstream, err e
 	}
 	return u, nil
 }
+
+// Wall are the figures of the messages on real sockets: the software's share.
+func (u Upstream) Wall() []Metric { return wall(u.Latency, u.CPU, "cpu-ns/command") }
 
 // Figures are those of the messages on a virtual network.
 func (u Upstream) Figures() []Metric {

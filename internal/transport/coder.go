@@ -33,12 +33,13 @@ func coderMode(coding codec.Name) (mode websocket.CompressionMode, threshold int
 
 func upgradeCoder(w http.ResponseWriter, r *http.Request, coding codec.Name) (socket, error) {
 	mode, threshold := coderMode(coding)
-	// Any origin: the write path sees to it, as with gorilla.
+	// Any origin: Options.Admit sees to it, as with gorilla.
 	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: mode, CompressionThreshold: threshold, InsecureSkipVerify: true})
 	if err != nil {
 		return nil, err
 	}
-	return newCoderSocket(r.Context(), c), nil
+	c.SetReadLimit(largestMessage)
+	return coderSocket{c, r.Context()}, nil
 }
 
 func dialCoder(ctx context.Context, c *Client, rt http.RoundTripper, path string) (socket, http.Header, error) {
@@ -52,12 +53,8 @@ func dialCoder(ctx context.Context, c *Client, rt http.RoundTripper, path string
 	if err != nil {
 		return nil, nil, err
 	}
-	return newCoderSocket(ctx, conn), resp.Header, nil
-}
-
-func newCoderSocket(ctx context.Context, c *websocket.Conn) socket {
-	c.SetReadLimit(-1) // the sender is ours
-	return coderSocket{c, ctx}
+	conn.SetReadLimit(-1) // the sender is ours
+	return coderSocket{conn, ctx}, resp.Header, nil
 }
 
 type coderSocket struct {

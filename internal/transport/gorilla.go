@@ -21,10 +21,14 @@ var gorillaWebSocket = Transport{
 func upgradeGorilla(w http.ResponseWriter, r *http.Request, coding codec.Name) (socket, error) {
 	u := websocket.Upgrader{EnableCompression: coding != codec.Identity, CheckOrigin: anyOrigin}
 	c, err := u.Upgrade(w, r, nil)
-	return gorillaSocket{c}, err
+	if err != nil {
+		return nil, err
+	}
+	c.SetReadLimit(largestMessage)
+	return gorillaSocket{c}, nil
 }
 
-// anyOrigin leaves the Origin of a browser's upgrade to the write path.
+// anyOrigin leaves the Origin of a browser's upgrade to Options.Admit.
 func anyOrigin(*http.Request) bool { return true }
 
 func dialGorilla(ctx context.Context, c *Client, path string) (socket, http.Header, error) {

@@ -40,7 +40,7 @@ func gwsDeflate(coding codec.Name) gws.PermessageDeflate {
 
 func upgradeGWS(w http.ResponseWriter, r *http.Request, coding codec.Name) (socket, error) {
 	s := newGWSSocket()
-	c, err := gws.NewUpgrader(s, &gws.ServerOption{PermessageDeflate: gwsDeflate(coding)}).Upgrade(w, r)
+	c, err := gws.NewUpgrader(s, &gws.ServerOption{PermessageDeflate: gwsDeflate(coding), ReadMaxPayloadSize: largestMessage}).Upgrade(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +54,10 @@ func dialGWS(ctx context.Context, c *Client, path string) (socket, http.Header, 
 	}
 	s := newGWSSocket()
 	ws, resp, err := gws.NewClientFromConn(s, &gws.ClientOption{
-		Addr:              wsURL(c, path),
-		RequestHeader:     upgradeHeader(c),
-		PermessageDeflate: gwsDeflate(c.Codec),
+		ReadMaxPayloadSize: 1 << 30, // the sender is ours
+		Addr:               wsURL(c, path),
+		RequestHeader:      upgradeHeader(c),
+		PermessageDeflate:  gwsDeflate(c.Codec),
 	}, conn)
 	if err != nil {
 		return nil, nil, refused(err, resp)

@@ -22,7 +22,7 @@ import (
 var poll = Transport{
 	Name:   "poll",
 	Over:   []HTTP{HTTP1, HTTP2},
-	Codecs: []codec.Name{codec.Gzip},
+	Codecs: []codec.Name{codec.Gzip, codec.Brotli},
 	JSON:   true,
 	Serve:  servePoll,
 	Open: func(ctx context.Context, c *Client, after uint64) (Stream, error) {
@@ -36,7 +36,7 @@ func servePoll(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) erro
 	}
 	bodies := sync.Pool{New: func() any { b, _ := newBody(o.Codec); return b }}
 	return serveHTTP(ctx, ln, o.HTTP, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
-		log, after, ok := subscription(w, r, h, r.FormValue("cursor"))
+		log, after, ok := subscription(w, r, h, o, r.FormValue("cursor"))
 		if !ok {
 			return
 		}

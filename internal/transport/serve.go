@@ -132,11 +132,17 @@ func follow(ctx context.Context, log *hub.Log, after uint64, every time.Duration
 	}
 }
 
-// subscription finds the log of the room that a request names by the folder of
+// subscription admits a client and finds the log of the room that a request names by the folder of
 // its path, /events being in the room without a name, and the cursor: the id
 // of the last event the client has, absent meaning none. It answers a client
 // whose room does not exist, and whose cursor is unreadable or not in the log.
-func subscription(w http.ResponseWriter, r *http.Request, h *hub.Hub, cursor string) (log *hub.Log, after uint64, ok bool) {
+func subscription(w http.ResponseWriter, r *http.Request, h *hub.Hub, o Options, cursor string) (log *hub.Log, after uint64, ok bool) {
+	if o.Admit != nil {
+		if refusal := o.Admit(r); refusal != nil {
+			http.Error(w, refusal.Text, refusal.Status)
+			return nil, 0, false
+		}
+	}
 	room := strings.Trim(path.Dir(r.URL.Path), "/")
 	if log = h.Room(room); log == nil {
 		http.Error(w, "there is no room "+strconv.Quote(room), http.StatusNotFound)

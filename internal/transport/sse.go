@@ -27,7 +27,7 @@ var sse = Transport{
 
 func serveSSE(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
 	return serveHTTP(ctx, ln, o.HTTP, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
-		log, after, ok := subscription(w, r, h, r.Header.Get("Last-Event-ID"))
+		log, after, ok := subscription(w, r, h, o, r.Header.Get("Last-Event-ID"))
 		if !ok {
 			return
 		}

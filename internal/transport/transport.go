@@ -66,6 +66,10 @@ type Options struct {
 	IDs       bool          // an id beside every event
 	Heartbeat time.Duration // between signs of life while nothing is published; 0: none
 
+	// Admit refuses a client its stream, before it is opened or upgraded. Nil:
+	// everybody is admitted.
+	Admit func(*http.Request) *Refusal
+
 	// Commands answers the POSTs to a room's /commands, beside SSE or polls.
 	Commands http.Handler
 

@@ -20,6 +20,9 @@ import (
 // What all WebSockets (RFC 6455) have in common; gorilla.go, coder.go and
 // gws.go say how each library does it.
 
+// largestMessage is what a server reads from a client at most, in bytes.
+const largestMessage = 1 << 20
+
 // A socket is a WebSocket as a library gives it.
 type socket interface {
 	send(data []byte, text bool) error
@@ -32,7 +35,7 @@ type socket interface {
 func serveWebSocket(upgrade func(http.ResponseWriter, *http.Request, codec.Name) (socket, error)) func(context.Context, net.Listener, *hub.Hub, Options) error {
 	return func(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
 		return serveHTTP(ctx, ln, o.HTTP, func(w http.ResponseWriter, r *http.Request) {
-			log, after, ok := subscription(w, r, h, r.FormValue("cursor"))
+			log, after, ok := subscription(w, r, h, o, r.FormValue("cursor"))
 			if !ok {
 				return
 			}
