@@ -524,7 +524,7 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		if len(input) > 1<<10 {
-			t.Skip("every split of a long input takes too long")
+			return // every split of it would take too long
 		}
 		want := reference(input)
 		for i := range len(input) + 1 {
@@ -552,7 +552,7 @@ func FuzzRoundTrip(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, id string, data []byte) {
 		if strings.ContainsAny(id, "\r\n\x00") {
-			t.Skip("the format cannot carry this id")
+			return // the format cannot carry this id
 		}
 		var stream []byte
 		stream = AppendComment(stream)
