@@ -42,6 +42,9 @@ import (
 // a stream.
 const twoWays = "transport=ws/http=1.1/headers=bare transport=sse/http=1.1|2/headers=bare"
 
+// threeWays has long polling and POSTs too.
+const threeWays = twoWays + " transport=poll/http=1.1|2/headers=bare"
+
 // far is a round trip of 100 ms, in virtual time. Microseconds between the
 // commands of a burst keep them from arriving at one instant.
 var far = measure.BurstPlan{Path: netpath.Symmetric(50 * time.Millisecond), Every: 7 * time.Microsecond}
@@ -68,10 +71,11 @@ func onSockets(s setup.Setup) setup.Setup {
 // share a connection: over a WebSocket and over HTTP/2, at any round trip. What
 // comes on five connections of HTTP/1.1 without a delay is read in the order in
 // which Go's poller wakes their goroutines, which is the last first as a rule;
-// at 100 ms they come apart. Nothing is lost. But net/http runs the requests of
-// HTTP/2 in goroutines too, which on real sockets apply them in another order.
+// at 100 ms they come apart. Beside long polling it is the same as beside SSE.
+// Nothing is lost. But net/http runs the requests of HTTP/2 in goroutines too,
+// which on real sockets apply them in another order.
 func TestOrderingOnTheWire(t *testing.T) {
-	run(t, twoWays, func(t *testing.T, s setup.Setup) {
+	run(t, threeWays, func(t *testing.T, s setup.Setup) {
 		b := bursts(t, s, far)
 		assert.Zero(t, b.Wire, "at 100 ms")
 		assert.Zero(t, b.Applied, "where goroutines cost nothing")
@@ -88,7 +92,7 @@ func TestOrderingOnTheWire(t *testing.T) {
 // to 20 ms to begin invert it, over HTTP/2 as well. A WebSocket's messages,
 // read one after the other, need no buffer.
 func TestOrderingWithABuffer(t *testing.T) {
-	run(t, twoWays, func(t *testing.T, s setup.Setup) {
+	run(t, threeWays, func(t *testing.T, s setup.Setup) {
 		slow := far
 		slow.Jitter, slow.Seed = 20*time.Millisecond, rand.Uint64()
 		t.Logf("seed %d", slow.Seed)
@@ -536,7 +540,7 @@ func BenchmarkOrdering(b *testing.B) {
 		plan     measure.BurstPlan
 	}{{"rtt=0ms", "/net=loopback", measure.BurstPlan{}}, {"rtt=100ms", "", far}} {
 		b.Run(at.rtt, func(b *testing.B) {
-			report(b, strings.ReplaceAll(twoWays+" ", " ", at.net+" "), func(b *testing.B, s setup.Setup) []measure.Metric {
+			report(b, strings.ReplaceAll(threeWays+" ", " ", at.net+" "), func(b *testing.B, s setup.Setup) []measure.Metric {
 				return bursts(b, s, at.plan).Figures()
 			})
 		})

@@ -72,7 +72,11 @@ func Burst(ctx context.Context, s setup.Setup, p BurstPlan) (b Bursts, err error
 	const room = "r1"
 	script := board.Script(1+bursts*perBurst, board.Rows)
 	h := hub.NewHub(len(script)+1, room)
-	handler := command.OnBoard(board.NewRooms(board.Utility, board.Row, room), h)
+	contestant, err := s.Contestant()
+	if err != nil {
+		return b, err
+	}
+	handler := onBoards(h, board.Utility, board.Row, contestant.JSON, room)
 	var policy command.Policy
 	if p.Buffer {
 		policy.Order = command.NewOrder(perBurst, time.Minute)
@@ -143,7 +147,7 @@ func Burst(ctx context.Context, s setup.Setup, p BurstPlan) (b Bursts, err error
 			if p.err != nil {
 				return nil, nil, nil, p.err
 			}
-			i := slices.IndexFunc(burst, func(c board.Command) bool { return bytes.Contains(p.event.Data, []byte(`data-nonce="`+c.Nonce+`"`)) })
+			i := slices.IndexFunc(burst, func(c board.Command) bool { return bytes.Contains(p.event.Data, []byte(c.Nonce)) })
 			if i < 0 || !patches[i].IsZero() {
 				return nil, nil, nil, fmt.Errorf("a patch came twice, or is of no command that was sent: %.200q", p.event.Data)
 			}
@@ -184,7 +188,7 @@ func Burst(ctx context.Context, s setup.Setup, p BurstPlan) (b Bursts, err error
 		}
 	}
 	// Had a patch come twice, it would come before this.
-	end := h.Room(room).Publish([]byte("end"))
+	end := h.Room(room).Publish([]byte(`"end"`))
 	last := <-arrived
 	if last.err == nil && !bytes.Equal(last.event.Data, end.Data) {
 		last.err = fmt.Errorf("a patch came twice: %.200q", last.event.Data)

@@ -52,16 +52,11 @@ func Command(ctx context.Context, s setup.Setup, p CommandPlan) (c Commands, err
 		rooms = append(rooms, fmt.Sprintf("r%d", i+1))
 	}
 	h := hub.NewHub(p.Rounds+1, rooms...)
-	boards := board.NewRooms(p.Style, p.Patch, rooms...)
-	handler := command.OnBoard(boards, h)
 	contestant, err := s.Contestant()
 	if err != nil {
 		return c, err
 	}
-	if p.JSON || contestant.JSON {
-		publish := boards.Publish
-		boards.Publish = func(room string, patch []byte) { publish(room, inJSON(patch)) }
-	}
+	handler := onBoards(h, p.Style, p.Patch, p.JSON || contestant.JSON, rooms...)
 	r, err := assemble(ctx, s, site{path: p.Path, hub: h, options: transport.Options{
 		Commands: command.Post(handler, command.Policy{}),
 		Message:  command.Message(handler, command.Policy{}),
@@ -185,6 +180,17 @@ func (c *commander) do(next board.Command) (took time.Duration, err error) {
 		}
 	}
 	return took, nil
+}
+
+// onBoards is the command handler of rooms with boards, whose patches are
+// published as HTML or inside JSON.
+func onBoards(h *hub.Hub, style board.Style, patch board.Patch, json bool, rooms ...string) command.Handler {
+	boards := board.NewRooms(style, patch, rooms...)
+	handler := command.OnBoard(boards, h)
+	if publish := boards.Publish; json {
+		boards.Publish = func(room string, patch []byte) { publish(room, inJSON(patch)) }
+	}
+	return handler
 }
 
 // inJSON wraps HTML as a JavaScript server does, escaping quotes only.
