@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"path"
 	"strings"
 	"time"
 
@@ -195,15 +194,12 @@ func (p Policy) execute(h Handler, client string, r *http.Request, data []byte) 
 	if err != nil {
 		return &transport.Refusal{Status: http.StatusBadRequest, Text: err.Error()}
 	}
-	return p.Order.Do(r.Context(), client, c.Seq, func() error { return h(room(r), c.ID, c.Nonce) })
+	return p.Order.Do(r.Context(), client, c.Seq, func() error { return h(transport.Room(r), c.ID, c.Nonce) })
 }
-
-// room is the folder of a request's path, as it is for a transport.
-func room(r *http.Request) string { return strings.Trim(path.Dir(r.URL.Path), "/") }
 
 func (p Policy) log(r *http.Request, method string, status int, begin time.Time) {
 	if p.Log != nil {
-		p.Log.Info("command", "method", method, "room", room(r), "status", status, "duration", time.Since(begin))
+		p.Log.Info("command", "method", method, "room", transport.Room(r), "status", status, "duration", time.Since(begin))
 	}
 }
 

@@ -132,10 +132,14 @@ func follow(ctx context.Context, log *hub.Log, after uint64, every time.Duration
 	}
 }
 
-// subscription admits a client and finds the log of the room that a request names by the folder of
-// its path, /events being in the room without a name, and the cursor: the id
-// of the last event the client has, absent meaning none. It answers a client
-// whose room does not exist, and whose cursor is unreadable or not in the log.
+// Room is the room that a request names: the folder of its path, so that
+// /events is in the room without a name.
+func Room(r *http.Request) string { return strings.Trim(path.Dir(r.URL.Path), "/") }
+
+// subscription admits a client and finds the log of its [Room] and its cursor:
+// the id of the last event it has, absent meaning none. It answers a client
+// that is refused, whose room does not exist, and whose cursor is unreadable
+// or not in the log.
 func subscription(w http.ResponseWriter, r *http.Request, h *hub.Hub, o Options, cursor string) (log *hub.Log, after uint64, ok bool) {
 	if o.Admit != nil {
 		if refusal := o.Admit(r); refusal != nil {
@@ -143,7 +147,7 @@ func subscription(w http.ResponseWriter, r *http.Request, h *hub.Hub, o Options,
 			return nil, 0, false
 		}
 	}
-	room := strings.Trim(path.Dir(r.URL.Path), "/")
+	room := Room(r)
 	if log = h.Room(room); log == nil {
 		http.Error(w, "there is no room "+strconv.Quote(room), http.StatusNotFound)
 		return nil, 0, false
