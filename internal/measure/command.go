@@ -223,6 +223,11 @@ func commandBytes(s setup.Setup, c netpath.Count) []Metric {
 }
 
 // Wall are the figures of the commands on real sockets: the software's share.
+// Of many clients at once a latency is mostly a queue for the machine's cores.
 func (c Commands) Wall() []Metric {
-	return wall(c.Steady, c.CPU, "cpu-ns/command")
+	metrics := wall(c.Steady, c.CPU, "cpu-ns/command")
+	if len(c.First) > 1 {
+		metrics[0].Unit, metrics[1].Unit = "crowd-p50-ns", "crowd-p99-ns"
+	}
+	return metrics
 }
