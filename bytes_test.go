@@ -77,7 +77,7 @@ func TestBytesSSEPremium(t *testing.T) {
 func TestBytesLongPollRepeatsItsHead(t *testing.T) {
 	d := trades(t, "transport=poll/http=1.1/headers=chrome")
 	assert.EqualValues(t, 1000, d.Requests, "one request per event")
-	assert.InDelta(t, 0.72, up(d)/float64(d.Wire()), 0.005, "requests are 72 % of the total (64 % with the document's leaner requests and fatter answers)")
+	assert.InDelta(t, 0.72, ratio(d.Up(), d.Wire()), 0.005, "requests are 72 % of the total (64 % with the document's leaner requests and fatter answers)")
 	header, err := feed.Headers("chrome")
 	require.NoError(t, err)
 	cookie := int64(len("Cookie: \r\n") + len(header.Get("Cookie")))
@@ -105,9 +105,9 @@ func TestBytesLongPollDifferences(t *testing.T) {
 	bare, chrome := trades(t, "transport=poll/http=1.1/headers=bare"), trades(t, "transport=poll/http=1.1/headers=chrome")
 	const connection, keepAlive = len("Connection: keep-alive\r\n"), len("Keep-Alive: timeout=5\r\n")
 
-	assert.InDelta(t, connection, (wire("http=1.1/headers=bare")-answers-up(bare))/1000, 0.1, "a bare request differs by Connection")
-	assert.InDelta(t, 94, (up(chrome)-requests)/1000, 0.1, "our browser's request is 94 B longer; the document does not print its own")
-	assert.InDelta(t, 14.9, (answers-down(bare))/1000-float64(connection+keepAlive), 0.1, "B of an answer are unexplained")
+	assert.InDelta(t, connection, (wire("http=1.1/headers=bare")-answers-float64(bare.Up()))/1000, 0.1, "a bare request differs by Connection")
+	assert.InDelta(t, 94, (float64(chrome.Up())-requests)/1000, 0.1, "our browser's request is 94 B longer; the document does not print its own")
+	assert.InDelta(t, 14.9, (answers-float64(bare.Down()))/1000-float64(connection+keepAlive), 0.1, "B of an answer are unexplained")
 	h2 := trades(t, "transport=poll/http=2/headers=chrome")
 	assert.InDelta(t, 5.4, (float64(h2.Wire())-wire("http=2/headers=chrome"))/1000, 0.3, "B of a poll over HTTP/2 are unexplained, either way")
 }
@@ -539,9 +539,5 @@ func exact(d measure.Delivery) (metrics []measure.Metric) {
 	}
 	return metrics
 }
-
-// up and down are all bytes of a direction, the opening's included.
-func up(d measure.Delivery) float64   { return float64(d.Open.Up.Bytes + d.Steady.Up.Bytes) }
-func down(d measure.Delivery) float64 { return float64(d.Open.Down.Bytes + d.Steady.Down.Bytes) }
 
 func ratio(a, b int64) float64 { return float64(a) / float64(b) }

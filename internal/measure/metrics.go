@@ -88,7 +88,7 @@ func (d Delivery) Metrics() []Metric {
 		{"writes", float64(d.Steady.Up.Writes + d.Steady.Down.Writes)},
 		{"conns", float64(d.Open.Conns + d.Steady.Conns)},
 		{"requests", float64(d.Requests)},
-		{open, float64(bytesOf(d.Open))},
+		{open, float64(d.Open.Up.Bytes + d.Open.Down.Bytes)},
 		{"wire-B", float64(d.Wire())},
 	}
 }
@@ -105,21 +105,25 @@ func (d Delivery) mapOrder() bool {
 func (d Delivery) Overhead() int64 { return d.Steady.Down.Bytes - d.Payload }
 
 // Wire is everything that crossed the network, in bytes.
-func (d Delivery) Wire() int64 { return bytesOf(d.Open) + bytesOf(d.Steady) }
+func (d Delivery) Wire() int64 { return d.Up() + d.Down() }
+
+// Up is what the client sent, in bytes, the opening included.
+func (d Delivery) Up() int64 { return d.Open.Up.Bytes + d.Steady.Up.Bytes }
+
+// Down is what the server sent, in bytes, the opening included.
+func (d Delivery) Down() int64 { return d.Open.Down.Bytes + d.Steady.Down.Bytes }
 
 // Hour are the figures of an hour's heartbeats.
 func Hour(c netpath.Count) []Metric {
 	return []Metric{{"hour-up-B", float64(c.Up.Bytes)}, {"hour-down-B", float64(c.Down.Bytes)}}
 }
 
-func bytesOf(c netpath.Count) int64 { return c.Up.Bytes + c.Down.Bytes }
-
 // Totals are the figures of a delivery that do not depend on when an opening
 // was over and how writes were cut: those to compare across networks.
 func (d Delivery) Totals() []Metric {
 	return []Metric{
-		{"wire-up-B", float64(d.Open.Up.Bytes + d.Steady.Up.Bytes)},
-		{"wire-down-B", float64(d.Open.Down.Bytes + d.Steady.Down.Bytes)},
+		{"wire-up-B", float64(d.Up())},
+		{"wire-down-B", float64(d.Down())},
 		{"conns", float64(d.Open.Conns + d.Steady.Conns)},
 		{"requests", float64(d.Requests)},
 	}
