@@ -3,7 +3,6 @@ package pushcost
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -27,9 +26,9 @@ import (
 // TestMain plays a child's role where this process is one, prepares a
 // benchmark run, and looks for goroutines left behind.
 func TestMain(m *testing.M) {
-	child.Main(map[string]func([]byte) (any, error){
-		"deliver": role(deliveries),
-		"connect": role(roundTripsToConnect),
+	child.Main(map[string]any{
+		"deliver": child.Once(deliveries),
+		"connect": child.Once(roundTripsToConnect),
 	})
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() != "" {
@@ -105,17 +104,6 @@ func deliveries(jobs []job) (all []measure.Delivery, err error) {
 		all = append(all, d)
 	}
 	return all, nil
-}
-
-// role is a function as a child process plays it.
-func role[In, Out any](f func(In) (Out, error)) func([]byte) (any, error) {
-	return func(text []byte) (any, error) {
-		var in In
-		if err := json.Unmarshal(text, &in); err != nil {
-			return nil, err
-		}
-		return f(in)
-	}
 }
 
 // apart plays a role in a process of its own, with this setting of GODEBUG.

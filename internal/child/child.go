@@ -1,74 +1,170 @@
 // Package child runs a part of an experiment in a process of its own: this
-// very binary, executed again.
+// very binary, executed again, which answers calls (net/rpc) until its parent
+// hangs up or dies.
 package child
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/rpc"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
+	"time"
 )
 
 // variable names the role of a child process.
 const variable = "PUSHCOST_CHILD"
 
-// Run executes this binary again, in a role that its [Main] knows, with these
-// settings added to GODEBUG. The child gets in as JSON and its answer is
-// decoded into out. It is killed when ctx ends.
-func Run(ctx context.Context, role, godebug string, in, out any) error {
-	request, err := json.Marshal(in)
+// A Child is a process that plays a role. Its methods may be called at once
+// from several goroutines.
+type Child struct {
+	role   string
+	client *rpc.Client
+	stop   func() error
+}
+
+// Start executes this binary again, in a role that its [Main] knows, with these
+// settings added to GODEBUG. The child ends with ctx, when it is stopped, and
+// when this process ends, however that happens.
+func Start(ctx context.Context, role, godebug string) (*Child, error) {
+	binary, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, self)
+	cmd := exec.CommandContext(ctx, binary)
 	cmd.Env = append(os.Environ(), variable+"="+role,
 		"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0", // the race detector lingers for a second
 		"GODEBUG="+strings.TrimPrefix(os.Getenv("GODEBUG")+","+godebug, ","))
-	cmd.Stdin = bytes.NewReader(request)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	answer, err := cmd.Output()
+	in, err := cmd.StdinPipe()
 	if err != nil {
-		return fmt.Errorf("child %s: %w: %s", role, err, bytes.TrimSpace(stderr.Bytes()))
+		return nil, err
 	}
-	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("child %s: its answer is not JSON: %w: %.200q", role, err, answer)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &Child{role: role, client: rpc.NewClient(line{out, in})}
+	c.stop = sync.OnceValue(func() error {
+		c.client.Close()
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("child %s: %w: %s", role, errors.Join(ctx.Err(), err), bytes.TrimSpace(stderr.Bytes()))
+		}
+		return nil
+	})
+	return c, nil
+}
+
+// A line is what parent and child talk over; closing it hangs up.
+type line struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// Call calls a method of the role. Its argument and its result cross as
+// encoding/gob writes them.
+func (c *Child) Call(method string, in, out any) error {
+	return c.call(c.role+"."+method, in, out)
+}
+
+func (c *Child) call(method string, in, out any) error {
+	err := c.client.Call(method, in, out)
+	if said := rpc.ServerError(""); err != nil && !errors.As(err, &said) {
+		if end := c.stop(); end != nil { // which says why it no longer answers
+			return end
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("child %s: %w", c.role, err)
 	}
 	return nil
 }
 
+// Memory collects the child's garbage and returns what it then holds.
+func (c *Child) Memory() (m Memory, err error) {
+	err = c.call("self.Memory", 0, &m)
+	return m, err
+}
+
+// CPU is the time that the child has had on processors so far.
+func (c *Child) CPU() (t time.Duration, err error) {
+	err = c.call("self.CPU", 0, &t)
+	return t, err
+}
+
+// Stop hangs up and waits for the child's end.
+func (c *Child) Stop() error { return c.stop() }
+
+// Run starts a child whose role is one function ([Once]), calls it and stops
+// the child.
+func Run(ctx context.Context, role, godebug string, in, out any) error {
+	c, err := Start(ctx, role, godebug)
+	if err != nil {
+		return err
+	}
+	if err := c.Call("Run", in, out); err != nil {
+		c.Stop() // the call has said more
+		return err
+	}
+	return c.Stop()
+}
+
+// Once makes a function a role.
+func Once[In, Out any](f func(In) (Out, error)) any { return once[In, Out](f) }
+
+type once[In, Out any] func(In) (Out, error)
+
+func (f once[In, Out]) Run(in In, out *Out) (err error) {
+	*out, err = f(in)
+	return err
+}
+
 // Main plays the role this process was started for and exits. In a process
-// that was not, it returns. TestMain calls it first.
-func Main(roles map[string]func(in []byte) (out any, err error)) {
+// that was not, it returns. TestMain calls it first. A role is a receiver as
+// net/rpc has it.
+func Main(roles map[string]any) {
 	role, ok := os.LookupEnv(variable)
 	if !ok {
 		return
 	}
-	if err := play(roles[role]); err != nil {
+	out := os.Stdout
+	os.Stdout = os.Stderr // whatever is printed here is not an answer
+	if err := answer(role, roles[role], line{hangUp{os.Stdin}, out}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func play(role func(in []byte) (out any, err error)) error {
+func answer(name string, role any, parent line) error {
 	if role == nil {
-		return fmt.Errorf("nobody plays this role")
+		return errors.New("nobody plays this role")
 	}
-	var in json.RawMessage
-	if err := json.NewDecoder(os.Stdin).Decode(&in); err != nil {
+	server := rpc.NewServer()
+	if err := errors.Join(server.RegisterName("self", self{}), server.RegisterName(name, role)); err != nil {
 		return err
 	}
-	out, err := role(in)
+	server.ServeConn(parent)
+	return nil
+}
+
+// hangUp ends the process when its parent has hung up or died, whatever it is
+// doing: an orphan would hold its memory and ports.
+type hangUp struct{ io.Reader }
+
+func (h hangUp) Read(b []byte) (int, error) {
+	n, err := h.Reader.Read(b)
 	if err != nil {
-		return err
+		os.Exit(0)
 	}
-	return json.NewEncoder(os.Stdout).Encode(out)
+	return n, err
 }

@@ -2,8 +2,10 @@ package child
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -13,39 +15,120 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Main(map[string]func([]byte) (any, error){
-		"greeter": func(in []byte) (any, error) {
-			var name string
-			err := json.Unmarshal(in, &name)
-			return map[string]any{"hello": name, "env": os.Getenv("GODEBUG"), "pid": os.Getpid()}, err
-		},
-		"broken":  func([]byte) (any, error) { return nil, errors.New("out of order") },
-		"patient": func([]byte) (any, error) { time.Sleep(time.Hour); return nil, nil },
+	Main(map[string]any{
+		"greeter": Once(func(name string) (map[string]string, error) {
+			fmt.Println("what a child prints is no answer")
+			return map[string]string{"hello": name, "env": os.Getenv("GODEBUG"), "pid": fmt.Sprint(os.Getpid())}, nil
+		}),
+		"broken":  Once(func(int) (int, error) { return 0, errors.New("out of order") }),
+		"patient": Once(hold),
+		"mortal":  Once(func(int) (int, error) { panic("too much") }),
+		"hoarder": new(hoarder),
+		"parent":  Once(haveAChild),
 	})
 	os.Exit(m.Run())
 }
 
-func TestAChildAnswersFromAProcessOfItsOwn(t *testing.T) {
-	var out struct {
-		Hello, Env string
-		Pid        int
+// A hoarder keeps what it is told to.
+type hoarder struct{ kept [][]byte }
+
+func (h *hoarder) Keep(n int, have *int) error {
+	h.kept = append(h.kept, make([]byte, n))
+	for i := range h.kept {
+		*have += len(h.kept[i])
 	}
+	return nil
+}
+
+func (h *hoarder) Burn(n int, sum *int) error {
+	for i := range n {
+		*sum += i ^ *sum
+	}
+	return nil
+}
+
+func start(t *testing.T, role string) *Child {
+	c, err := Start(t.Context(), role, "")
+	require.NoError(t, err)
+	return c
+}
+
+func TestAChildAnswersFromAProcessOfItsOwn(t *testing.T) {
+	var out map[string]string
 	t.Setenv("GODEBUG", "http2debug=0")
 	require.NoError(t, Run(t.Context(), "greeter", "panicnil=1", "you", &out))
-	assert.Equal(t, "you", out.Hello)
-	assert.Equal(t, "http2debug=0,panicnil=1", out.Env, "the child's settings are added to those of its parent")
-	assert.NotEqual(t, os.Getpid(), out.Pid)
+	assert.Equal(t, "you", out["hello"])
+	assert.Equal(t, "http2debug=0,panicnil=1", out["env"], "the child's settings are added to those of its parent")
+	assert.NotEqual(t, fmt.Sprint(os.Getpid()), out["pid"])
+}
+
+func TestAChildKeepsItsStateBetweenCalls(t *testing.T) {
+	c := start(t, "hoarder")
+	for i := 1; i <= 3; i++ {
+		var have int
+		require.NoError(t, c.Call("Keep", 10, &have))
+		assert.Equal(t, 10*i, have)
+	}
+	assert.EqualError(t, c.Call("Give", 10, new(int)), "child hoarder: rpc: can't find method hoarder.Give")
+	assert.NoError(t, c.Stop())
+	assert.NoError(t, c.Stop(), "stopping twice is stopping once")
+}
+
+func TestAChildKnowsWhatItHolds(t *testing.T) {
+	c := start(t, "hoarder")
+	defer c.Stop()
+	before, err := c.Memory()
+	require.NoError(t, err)
+	cpu, err := c.CPU()
+	require.NoError(t, err)
+	const n = 64 << 20
+	require.NoError(t, c.Call("Keep", n, new(int)))
+	after, err := c.Memory()
+	require.NoError(t, err)
+	assert.InDelta(t, n, after.Heap-before.Heap, n/100, "the heap is what is live")
+	assert.Less(t, after.RSS-before.RSS, int64(n/10), "pages that nobody wrote to are not resident")
+	assert.Equal(t, before.Goroutines, after.Goroutines)
+	assert.Equal(t, before.FDs, after.FDs)
+	require.NoError(t, c.Call("Burn", 10_000_000, new(int)))
+	later, err := c.CPU()
+	require.NoError(t, err)
+	assert.Greater(t, later, cpu, "work takes time on a processor")
 }
 
 func TestWhatAChildSaysOfItsFailureIsKept(t *testing.T) {
-	assert.EqualError(t, Run(t.Context(), "broken", "", nil, nil), "child broken: exit status 1: out of order")
-	assert.EqualError(t, Run(t.Context(), "juggler", "", nil, nil), "child juggler: exit status 1: nobody plays this role")
+	assert.EqualError(t, Run(t.Context(), "broken", "", 0, new(int)), "child broken: out of order")
+	assert.EqualError(t, Run(t.Context(), "juggler", "", 0, new(int)), "child juggler: exit status 1: nobody plays this role")
+	err := Run(t.Context(), "mortal", "", 0, new(int))
+	require.Error(t, err)
+	assert.Contains(t, err.Error(), "child mortal: exit status 2: panic: too much", "a panic's text comes along")
 }
 
-func TestAChildEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- Run(ctx, "patient", "", nil, nil) }()
-	cancel()
-	assert.Error(t, <-done)
+// hold is busy for ever, with a connection that ends with the process.
+func hold(addr string) (int, error) {
+	if _, err := net.Dial("tcp", addr); err != nil {
+		return 0, err
+	}
+	select {}
+}
+
+// haveAChild does the same in a child of its own.
+func haveAChild(addr string) (out int, err error) {
+	return out, Run(context.Background(), "patient", "", addr, &out)
+}
+
+func TestAChildIsNoOrphan(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	ctx, kill := context.WithCancel(t.Context())
+	parent := make(chan error)
+	go func() { parent <- Run(ctx, "parent", "", ln.Addr().String(), new(int)) }()
+	child, err := ln.Accept()
+	require.NoError(t, err)
+	defer child.Close()
+	kill()
+	assert.ErrorIs(t, <-parent, context.Canceled)
+	child.SetReadDeadline(time.Now().Add(time.Minute))
+	_, err = child.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, io.EOF, "a child ends when its parent is killed, though it was busy")
 }

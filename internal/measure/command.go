@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"pushcost/internal/board"
+	"pushcost/internal/child"
 	"pushcost/internal/command"
 	"pushcost/internal/hub"
 	"pushcost/internal/netpath"
@@ -98,11 +99,11 @@ func Command(ctx context.Context, s setup.Setup, p CommandPlan) (c Commands, err
 	if err := r.quiet(); err != nil {
 		return c, err
 	}
-	before, cpu := r.network.Count(), processCPU()
+	before, cpu := r.network.Count(), child.CPU()
 	if err := round(1, len(script)); err != nil {
 		return c, err
 	}
-	c.CPU = processCPU() - cpu
+	c.CPU = child.CPU() - cpu
 	if err := r.quiet(); err != nil {
 		return c, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"pushcost/internal/child"
 	"pushcost/internal/hub"
 	"pushcost/internal/netpath"
 	"pushcost/internal/setup"
@@ -89,7 +90,7 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 		return d, err
 	}
 	d.Open = r.network.Count()
-	cpu, begin := processCPU(), time.Now()
+	cpu, begin := child.CPU(), time.Now()
 	published := make([]time.Time, len(p.Events))
 	collect := func() error {
 		a := <-arrived
@@ -113,7 +114,7 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 			return d, err
 		}
 	}
-	d.CPU = processCPU() - cpu
+	d.CPU = child.CPU() - cpu
 	if err := r.quiet(); err != nil {
 		return d, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"pushcost/internal/child"
 	"pushcost/internal/command"
 	"pushcost/internal/hub"
 	"pushcost/internal/netpath"
@@ -74,7 +75,7 @@ func Send(ctx context.Context, s setup.Setup, p UpstreamPlan) (u Upstream, err e
 	if err := r.quiet(); err != nil {
 		return u, err
 	}
-	cpu := processCPU()
+	cpu := child.CPU()
 	before, begin := r.network.Count(), time.Now()
 	due := func(id int) time.Time { return begin.Add(time.Duration(id-1) * p.Every) }
 	var acks []func() error
@@ -96,7 +97,7 @@ func Send(ctx context.Context, s setup.Setup, p UpstreamPlan) (u Upstream, err e
 	if err := r.quiet(); err != nil {
 		return u, err
 	}
-	u.CPU = processCPU() - cpu
+	u.CPU = child.CPU() - cpu
 	after := r.network.Count()
 	u.Conns, u.Bytes = after.Sub(connected).Conns, after.Sub(before)
 	u.Latency = make([]time.Duration, p.Messages)

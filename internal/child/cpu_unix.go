@@ -1,16 +1,16 @@
 //go:build unix
 
-package measure
+package child
 
 import (
 	"syscall"
 	"time"
 )
 
-// processCPU is the CPU time that this process has taken so far, in
+// CPU is the time that this process has had on processors so far, in
 // microseconds: getrusage(2) is finer than the clock tick in which libraries
 // read it.
-func processCPU() time.Duration {
+func CPU() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0 // cannot be: these are the only arguments there are
