@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"pushcost/internal/certificate"
 	"pushcost/internal/feed"
 	"pushcost/internal/hub"
 	"pushcost/internal/netpath"
@@ -70,7 +71,7 @@ func assemble(ctx context.Context, s setup.Setup, at site) (*rig, error) {
 	}
 	if s.TLS != "" {
 		var server *tls.Config
-		server, r.tls = tlsConfigs(s.HTTP)
+		server, r.tls = certificate.Configs(s.HTTP)
 		ln = tls.NewListener(ln, server)
 	}
 	o := at.options

@@ -1,4 +1,5 @@
-package measure
+// Package certificate is the identity of every server here.
+package certificate
 
 import (
 	"bytes"
@@ -39,9 +40,9 @@ var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, pool
 })
 
-// tlsConfigs are those of a server and a client that speak TLS 1.3 and, in
-// it, only this version of HTTP.
-func tlsConfigs(version transport.HTTP) (server, client *tls.Config) {
+// Configs are the settings of a server and a client that speak TLS 1.3 and,
+// in it, only this version of HTTP.
+func Configs(version transport.HTTP) (server, client *tls.Config) {
 	cert, pool := certificate()
 	protocols := []string{"http/1.1"}
 	if version == transport.HTTP2 {
