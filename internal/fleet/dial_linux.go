@@ -26,6 +26,11 @@ import (
 // the time; more would not be faster, since the server accepts one by one.
 const dialers = 16
 
+// perAddress is how many connections have the same local address before the
+// next of 127.0.0.0/8 takes its turn: once half of the ports are taken, the kernel
+// searches long for another.
+const perAddress = 10_000
+
 // A dialect is how a client opens its stream and understands what comes.
 type dialect struct {
 	request func(c *conn) []byte  // that opens the connection's streams
@@ -93,6 +98,9 @@ func newOpener(f *Fleet, a DialArgs) (o *opener, err error) {
 	if o.to, err = netip.ParseAddrPort(a.Addr); err != nil || !o.to.Addr().Is4() {
 		return nil, fmt.Errorf("%q is not an IPv4 address and a port", a.Addr)
 	}
+	if a.From == "" && o.to.Addr().IsLoopback() {
+		a.From = o.to.Addr().String()
+	}
 	if a.From != "" {
 		if o.from, err = netip.ParseAddr(a.From); err != nil || !o.from.Is4() {
 			return nil, fmt.Errorf("%q is not an IPv4 address to dial from", a.From)
@@ -130,6 +138,8 @@ func (o *opener) newDialect() (dialect, error) {
 		return webSocket(h, s.Codec)
 	case "sse/1.1":
 		return sseOverHTTP1(h, s.Codec), nil
+	case "sse/2":
+		return sseOverHTTP2(h, s.Codec, s.TLS != ""), nil
 	}
 	if o.Setup.Codec != codec.Identity {
 		return dialect{}, errors.New("a fleet has no such clients with a codec")
@@ -153,7 +163,13 @@ func (o *opener) conns() int { return (o.N + o.streams - 1) / o.streams }
 // open opens the i-th connection.
 func (o *opener) open(i int, buf []byte) (err error) {
 	c := &conn{fleet: o.fleet}
-	if c.socket, err = connect(o.from, o.to, o.Window); err != nil {
+	from := o.from
+	if from.IsLoopback() {
+		for range (o.first + i) / perAddress {
+			from = from.Next()
+		}
+	}
+	if c.socket, err = connect(from, o.to, o.Window); err != nil {
 		return fmt.Errorf("dial %s: %w", o.to, err)
 	}
 	defer func() {

@@ -28,7 +28,7 @@ type DialArgs struct {
 	Addr  string // an IPv4 address and a port
 	N     int    // clients
 
-	From    string // local address: 127.0.0.x; empty: any
+	From    string // local address, of 127.0.0.0/8 the first of several; empty: the system's choice
 	Streams int    // clients per HTTP/2 connection; 0: one
 	Window  int    // SO_RCVBUF in bytes; 0: the system's
 	Cursor  uint64 // of the first poll: the number of events published so far

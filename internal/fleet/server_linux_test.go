@@ -3,6 +3,7 @@ package fleet
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -34,6 +35,8 @@ type server struct {
 	events []string   // a poll's
 	more   *sync.Cond // of them
 
+	sessions map[string]chan string // Socket.IO's, and their packets
+
 	heard chan string // messages from clients
 	ends  chan error  // of their connections
 }
@@ -47,7 +50,7 @@ type sink struct {
 func serve(t *testing.T, s setup.Setup) *server {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	srv := &server{t: t, addr: ln.Addr().String(), sinks: map[*sink]bool{}, heard: make(chan string, 1000), ends: make(chan error, 1000)}
+	srv := &server{t: t, addr: ln.Addr().String(), sinks: map[*sink]bool{}, sessions: map[string]chan string{}, heard: make(chan string, 1000), ends: make(chan error, 1000)}
 	srv.joined, srv.more = sync.NewCond(&srv.mu), sync.NewCond(&srv.mu)
 	var handlers sync.WaitGroup
 	if s.Transport == "floor" {
@@ -81,6 +84,8 @@ func serve(t *testing.T, s setup.Setup) *server {
 				srv.stream(w, r, s.Codec)
 			case "/poll":
 				srv.poll(w, r)
+			case "/socket.io/":
+				srv.socketIO(w, r)
 			default:
 				http.NotFound(w, r)
 			}
@@ -246,7 +251,82 @@ func (s *server) poll(w http.ResponseWriter, r *http.Request) {
 		body += e
 	}
 	s.mu.Unlock()
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
 	io.WriteString(w, body+"]")
+}
+
+// socketIO is the least of Engine.IO 4 and Socket.IO 5. A session of polls has
+// its client's number as its id.
+func (s *server) socketIO(w http.ResponseWriter, r *http.Request) {
+	const opened, connected = `0{"sid":"s","upgrades":[]}`, `40{"sid":"t"}`
+	event := func(data []byte) string {
+		return fmt.Sprintf(`42["event",%q]`, data)
+	}
+	if r.FormValue("transport") == "websocket" {
+		u := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
+		c, err := u.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		send := func(packet string) error { return c.WriteMessage(websocket.TextMessage, []byte(packet)) }
+		assert.NoError(s.t, send(opened))
+		_, packet, err := c.ReadMessage()
+		assert.NoError(s.t, err)
+		assert.Equal(s.t, "40", string(packet))
+		assert.NoError(s.t, send(connected))
+		remove := s.add(&sink{conn: c.NetConn(),
+			event: func(data []byte) error { return send(event(data)) },
+			beat:  func([]byte) error { return send("2") },
+		})
+		defer remove()
+		for {
+			_, packet, err := c.ReadMessage()
+			if err != nil {
+				return
+			}
+			s.heard <- string(packet)
+		}
+	}
+	answer := func(text string) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+		io.WriteString(w, text)
+	}
+	sid := r.FormValue("sid")
+	s.mu.Lock()
+	session := s.sessions[sid]
+	if session == nil {
+		sid = strconv.Itoa(len(s.sessions))
+		session = make(chan string, 100)
+		s.sessions[sid] = session
+		s.mu.Unlock()
+		answer(`0{"sid":"` + sid + `"}`)
+		return
+	}
+	s.mu.Unlock()
+	if r.Method == "POST" {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(s.t, err)
+		if string(body) == "40" {
+			session <- connected
+			s.add(&sink{
+				event: func(data []byte) error { session <- event(data); return nil },
+				beat:  func([]byte) error { session <- "2"; return nil },
+			})
+		} else {
+			s.heard <- string(body)
+		}
+		answer("ok")
+		return
+	}
+	select {
+	case packets := <-session:
+		for len(session) > 0 {
+			packets += "\x1e" + <-session
+		}
+		answer(packets)
+	case <-r.Context().Done():
+	}
 }
 
 // fleetOf dials n clients of a setup to a server of it.
