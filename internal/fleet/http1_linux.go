@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -133,8 +134,10 @@ func sseOverHTTP1(profile http.Header, coding codec.Name) dialect {
 	}
 }
 
-// newStream decodes an event stream that was announced like this.
-func newStream(c *conn, of *client, want codec.Name, kind, coding string) (decoder, error) {
+// newStream decodes an event stream that was announced like this. A codec may
+// name its window, br24: what comes says itself which one it has.
+func newStream(c *conn, of *client, name codec.Name, kind, coding string) (decoder, error) {
+	want := codec.Name(strings.TrimRight(string(name), "0123456789"))
 	if kind, _, _ = strings.Cut(kind, ";"); kind != "text/event-stream" {
 		return nil, fmt.Errorf("the answer is %q, not text/event-stream", kind)
 	}
@@ -159,6 +162,7 @@ type chunked struct {
 	digits int // of the size
 	left   int // of the chunk, in bytes
 	last   bool
+	rest   []byte // what followed the last chunk
 }
 
 type chunkPart int
@@ -186,8 +190,9 @@ func (k *chunked) feed(b []byte) error {
 		}
 		if err := k.frame(b[0]); err != nil {
 			if err != errLeft {
-				err = fmt.Errorf("%s: %w, at %.60q", k.client, err, b)
+				return fmt.Errorf("%s: %w, at %.60q", k.client, err, b)
 			}
+			k.rest = b[1:]
 			return err
 		}
 		b = b[1:]
@@ -216,7 +221,7 @@ func (k *chunked) frame(ch byte) error {
 		}
 		k.at = chunkSize
 	default:
-		return fmt.Errorf("a chunk is broken")
+		return errors.New("a chunk is broken")
 	}
 	return nil
 }

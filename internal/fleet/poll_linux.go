@@ -15,7 +15,8 @@ type exchanges struct {
 
 	part   []byte // of the head
 	headed bool   // the head is complete
-	left   int    // of the body, in bytes
+	left   int    // of the body, in bytes; -1: it is chunked
+	chunks chunked
 }
 
 func (x *exchanges) feed(b []byte) error {
@@ -23,7 +24,7 @@ func (x *exchanges) feed(b []byte) error {
 		if !x.headed {
 			h, rest, ok, err := cutHead(&x.part, b)
 			if err == nil && ok {
-				err = h.status(http.StatusOK)
+				err = x.begin(h)
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", x.client, err)
@@ -31,18 +32,13 @@ func (x *exchanges) feed(b []byte) error {
 			if !ok {
 				return nil
 			}
-			length, err := strconv.ParseUint(string(h.field("Content-Length")), 10, 31)
-			if err != nil {
-				return fmt.Errorf("%s: the answer's length: %w", x.client, err)
-			}
-			b, x.headed, x.left = rest, true, int(length)
+			b, x.headed = rest, true
 		}
-		n := min(len(b), x.left)
-		if err := x.body.feed(b[:n]); err != nil {
+		rest, ended, err := x.content(b)
+		if err != nil {
 			return err
 		}
-		b = b[n:]
-		if x.left -= n; x.left == 0 {
+		if b = rest; ended {
 			x.headed = false
 			if err := x.next(); err != nil {
 				return err
@@ -50,6 +46,36 @@ func (x *exchanges) feed(b []byte) error {
 		}
 	}
 	return nil
+}
+
+func (x *exchanges) begin(h head) error {
+	if err := h.status(http.StatusOK); err != nil {
+		return err
+	}
+	if string(h.field("Transfer-Encoding")) == "chunked" {
+		x.left = -1
+		x.chunks = chunked{client: x.client, body: x.body}
+		return nil
+	}
+	length, err := strconv.ParseUint(string(h.field("Content-Length")), 10, 31)
+	x.left = int(length)
+	return err
+}
+
+// content takes a part of the body.
+func (x *exchanges) content(b []byte) (rest []byte, ended bool, err error) {
+	if x.left < 0 {
+		if err := x.chunks.feed(b); err != errLeft {
+			return nil, false, err
+		}
+		return x.chunks.rest, true, nil
+	}
+	n := min(len(b), x.left)
+	if n > 0 {
+		err = x.body.feed(b[:n])
+	}
+	x.left -= n
+	return b[n:], x.left == 0, err
 }
 
 // poll is long polling: a request is parked until there are events after its
