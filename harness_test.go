@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"runtime"
@@ -26,10 +27,9 @@ import (
 // TestMain plays a child's role where this process is one, prepares a
 // benchmark run, and looks for goroutines left behind.
 func TestMain(m *testing.M) {
-	child.Main(map[string]any{
-		"deliver": child.Once(deliveries),
-		"connect": child.Once(roundTripsToConnect),
-	})
+	roles := maps.Clone(measure.Roles)
+	roles["deliver"], roles["connect"] = child.Once(deliveries), child.Once(roundTripsToConnect)
+	child.Main(roles)
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() != "" {
 		prepareBenchmarks()

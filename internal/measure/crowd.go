@@ -1,0 +1,94 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"pushcost/internal/child"
+	"pushcost/internal/crowd"
+	"pushcost/internal/fleet"
+	"pushcost/internal/setup"
+)
+
+// Roles are what the child processes of these experiments play: a server of
+// many connections, alone in its process, so that what this holds and spends is
+// the server's; and clients.
+var Roles = map[string]any{
+	"server":   new(crowd.Service),
+	"clients":  new(fleet.Fleet),
+	"readers":  new(Readers),
+	"together": &together{new(crowd.Service), new(Readers)},
+}
+
+// enough is how long anything may take that happens on real sockets.
+const enough = time.Minute
+
+// A gathering is a server and the many clients that are connected to it.
+type gathering struct {
+	setup           setup.Setup
+	server, clients *child.Child
+	addr            string
+	conns           int
+	events          int // broadcast so far
+}
+
+// gather starts a server, without clients yet.
+func gather(ctx context.Context, args crowd.StartArgs) (*gathering, error) {
+	g := &gathering{setup: args.Setup}
+	var err error
+	if g.server, err = child.Start(ctx, "server", ""); err != nil {
+		return nil, err
+	}
+	if g.clients, err = child.Start(ctx, "clients", ""); err != nil {
+		return nil, errors.Join(err, g.server.Stop())
+	}
+	if err := g.server.Call("Start", args, &g.addr); err != nil {
+		return nil, errors.Join(err, g.stop())
+	}
+	return g, nil
+}
+
+func (g *gathering) stop() error { return errors.Join(g.clients.Stop(), g.server.Stop()) }
+
+// grow connects clients until there are n, so many of them to one connection
+// over HTTP/2, and returns once the server has them all.
+func (g *gathering) grow(n, streams int) (took time.Duration, err error) {
+	var dialed fleet.Dialed
+	args := fleet.DialArgs{Setup: g.setup, Addr: g.addr, N: n - g.conns, Streams: streams, Cursor: uint64(g.events)}
+	if err := g.clients.Call("Dial", args, &dialed); err != nil {
+		return 0, err
+	}
+	g.conns = n
+	return dialed.Took, g.there()
+}
+
+// there waits until the server has all clients.
+func (g *gathering) there() error {
+	return g.server.Call("AwaitLen", crowd.AwaitArgs{N: g.conns, Timeout: enough}, new(int))
+}
+
+// broadcast sends an event to all so many times, and returns once every client
+// has it as often.
+func (g *gathering) broadcast(data []byte, times int) (b crowd.Broadcasted, a fleet.Awaited, err error) {
+	if g.setup.Transport == "poll" { // who is not there is not sent to
+		if err := g.there(); err != nil {
+			return b, a, err
+		}
+	}
+	if err := g.clients.Call("Expect", fleet.ExpectArgs{Data: data, Times: times}, new(int)); err != nil {
+		return b, a, err
+	}
+	g.events += times
+	if err := g.server.Call("Broadcast", crowd.BroadcastArgs{Data: data, Times: times}, &b); err != nil {
+		return b, a, err
+	}
+	if err := g.clients.Call("Await", fleet.AwaitArgs{Timeout: enough}, &a); err != nil {
+		return b, a, err
+	}
+	if b.Dropped != 0 || a.Missing != 0 {
+		return b, a, fmt.Errorf("an event for %d clients: %d have it not, %d were dropped", g.conns, a.Missing, b.Dropped)
+	}
+	return b, a, nil
+}

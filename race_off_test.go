@@ -1,0 +1,5 @@
+//go:build !race
+
+package pushcost
+
+const raceDetector = false
