@@ -49,7 +49,9 @@ func (f *Fleet) Dial(a DialArgs, r *Dialed) error {
 	f.mu.Lock()
 	o.first = f.dialed
 	f.dialed += a.N
-	err = errors.Join(Descriptors(o.conns()+len(f.open())), f.err, f.start())
+	if err = cmp.Or(f.err, Descriptors(o.conns()+len(f.open()))); err == nil {
+		err = f.start()
+	}
 	f.mu.Unlock()
 	if err != nil {
 		return err

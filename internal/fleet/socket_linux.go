@@ -13,7 +13,7 @@ import (
 
 // patience is how long a server may take to accept, to answer a request, or to
 // read what a client writes.
-const patience = 10 * time.Second
+var patience = 10 * time.Second
 
 // A socket is a TCP connection as the kernel knows it. It blocks, for
 // [patience] at most, until unblock.
