@@ -363,3 +363,32 @@ func TestTheServersEndIsNoError(t *testing.T) {
 	assert.Equal(t, Counts{Open: -1, Closed: 1}, l.fleet.counts, "a stream may end alone")
 	assert.Equal(t, 1, l.fleet.lost)
 }
+
+func TestAnEventIsReceivedWithoutAllocating(t *testing.T) {
+	for name, body := range map[string]string{
+		"transport=floor": "abc",
+		overWebSocket:     text("abc"),
+		overSSE:           "b\r\ndata: abc\n\n\r\n",
+		overHTTP2:         http2Text(func(f *http2.Framer) { f.WriteData(1, false, []byte("data: abc\n\n")) }),
+		overPoll:          answered("[abc]"),
+		overSocketIO:      text(`42["e","abc"]`),
+	} {
+		l := newLine(t, name)
+		require.NoError(t, l.pieces(openings(t, name, l.written()), 0))
+		l.expect()
+		require.NoError(t, l.fleet.Expect(ExpectArgs{[]byte("abc"), 102}, nil))
+		if name == overSocketIO { // the first client finds out what an event's packet is
+			for _, e := range l.fleet.script.events {
+				e.packet = []byte(`42["e","abc"]`)
+			}
+		}
+		feed := []byte(body)
+		assert.Zero(t, testing.AllocsPerRun(100, func() {
+			if err := l.opens(feed); err != nil {
+				panic(err)
+			}
+		}), name)
+		assert.Equal(t, 1, l.fleet.owed)
+		l.close()
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"pushcost/internal/codec"
@@ -13,6 +12,12 @@ import (
 
 // largestHead is what the head of an answer may have, in bytes.
 const largestHead = 16 << 10
+
+// The status lines of the answers that clients want.
+const (
+	statusOK        = "HTTP/1.1 200"
+	statusSwitching = "HTTP/1.1 101"
+)
 
 // A head is that of an HTTP/1.1 answer (RFC 9112, section 2.1), with the blank
 // line after it.
@@ -37,12 +42,11 @@ func cutHead(part *[]byte, b []byte) (h head, rest []byte, ok bool, err error) {
 	return nil, nil, false, nil
 }
 
-// status insists on a status code.
-func (h head) status(want int) error {
-	line, _, _ := bytes.Cut(h, []byte("\r\n"))
-	code, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 "))
-	if !ok || !bytes.HasPrefix(code, strconv.AppendInt(nil, int64(want), 10)) {
-		return fmt.Errorf("the answer begins %.60q, want HTTP/1.1 %d", line, want)
+// status insists on a status line that begins like this.
+func (h head) status(want string) error {
+	if !bytes.HasPrefix(h, []byte(want)) {
+		line, _, _ := bytes.Cut(h, []byte("\r\n"))
+		return fmt.Errorf("the answer begins %.60q, want %s", line, want)
 	}
 	return nil
 }
@@ -117,7 +121,7 @@ func sseOverHTTP1(profile http.Header, coding codec.Name) dialect {
 		request: func(*conn) []byte { return request },
 		decoder: func(c *conn) decoder {
 			return &answer{accept: func(h head) (decoder, error) {
-				if err := h.status(http.StatusOK); err != nil {
+				if err := h.status(statusOK); err != nil {
 					return nil, err
 				}
 				body, err := newStream(c, c.clients[0], coding, string(h.field("Content-Type")), string(h.field("Content-Encoding")))

@@ -49,7 +49,7 @@ func (x *exchanges) feed(b []byte) error {
 }
 
 func (x *exchanges) begin(h head) error {
-	if err := h.status(http.StatusOK); err != nil {
+	if err := h.status(statusOK); err != nil {
 		return err
 	}
 	if string(h.field("Transfer-Encoding")) == "chunked" {

@@ -66,7 +66,7 @@ func upgrade(path string, profile http.Header, offer []string, accept func(*conn
 		request: func(*conn) []byte { return request },
 		decoder: func(c *conn) decoder {
 			return &answer{accept: func(h head) (decoder, error) {
-				if err := h.status(http.StatusSwitchingProtocols); err != nil {
+				if err := h.status(statusSwitching); err != nil {
 					return nil, err
 				}
 				if got := h.field("Sec-Websocket-Accept"); string(got) != answered {
