@@ -3,9 +3,11 @@ package fleet
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"crypto/sha1"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"golang.org/x/sys/unix"
 
+	"pushcost/internal/codec"
 	"pushcost/internal/feed"
 )
 
@@ -131,7 +134,9 @@ func answered(body string) string {
 
 const (
 	overWebSocket = "transport=ws/http=1.1"
+	overDeflate   = overWebSocket + "/codec=deflate"
 	overSSE       = "transport=sse/http=1.1"
+	overGzip      = overSSE + "/codec=gzip"
 	overHTTP2     = "transport=sse/http=2"
 	overPoll      = "transport=poll/http=1.1"
 	overSocketIO  = "transport=socketio/http=1.1"
@@ -143,8 +148,12 @@ func openings(t *testing.T, name, request string) string {
 	switch name {
 	case overWebSocket:
 		return socketHead(t, request)
+	case overDeflate:
+		return strings.Replace(socketHead(t, request), "\r\n\r\n", "\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n", 1)
 	case overSSE:
 		return chunkedHead
+	case overGzip:
+		return strings.Replace(streamHead, "\r\n\r\n", "\r\nContent-Encoding: gzip\r\n\r\n", 1)
 	case overHTTP2:
 		return http2Head
 	case overSocketIO:
@@ -173,8 +182,10 @@ func TestItDoesNotMatterHowBytesAreCut(t *testing.T) {
 		{name: overWebSocket, body: "\x82\x7e\x00\x7e" + long[:126] + "\x81\x7f\x00\x00\x00\x00\x00\x01\x00\x00" + long, events: []string{long[:126], long}},
 		{name: overWebSocket, body: "\x01\x02ab" + "\x89\x02hi" + "\x00\x00" + "\x8a\x00" + "\x80\x01c" + "\x89\x00", events: []string{"abc"},
 			pings: 2, written: string(appendFrame(appendFrame(nil, opPong, []byte("hi")), opPong, nil))},
+		{name: overDeflate, body: deflated("abcabcabc", "abcabcabcabc") + text("plain"), events: []string{"abcabcabc", "abcabcabcabc", "plain"}},
 		{name: overSSE, body: "b\r\ndata: abc\n\n\r\n" + "2\r\n:\n\r\n" + "00B\r\nid: 7\ndata:\r\n" + "4\r\nx\n\n:\r\n" + "1f\r\n hi\n\ndata: 1\ndata: 2\nevent: e\n\n\r\n",
 			events: []string{"abc", "x", "1\n2"}, pings: 2},
+		{name: overGzip, body: gzipped("data: abc\n\n:\nda", "ta: d\n\n"), events: []string{"abc", "d"}, pings: 1},
 		{name: overHTTP2, events: []string{"abc", "1\n2"}, pings: 2,
 			body: http2Text(func(f *http2.Framer) {
 				f.WriteData(1, false, []byte("data: abc\n\n:\nda"))
@@ -207,6 +218,33 @@ func TestItDoesNotMatterHowBytesAreCut(t *testing.T) {
 			})
 		}
 	}
+}
+
+// deflated are a server's compressed messages, each of which refers to those before.
+func deflated(messages ...string) (frames string) {
+	var b bytes.Buffer
+	w, err := codec.NewWriter(codec.Deflate, &b)
+	if err != nil {
+		panic(err) // there is such a coding
+	}
+	for _, m := range messages {
+		b.Reset()
+		io.WriteString(w, m)
+		w.Flush()
+		frames += "\xc1" + string(rune(b.Len())) + b.String()
+	}
+	return frames
+}
+
+// gzipped is a stream flushed after each part.
+func gzipped(parts ...string) string {
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	for _, part := range parts {
+		io.WriteString(w, part)
+		w.Flush()
+	}
+	return b.String()
 }
 
 // asked is a client's request with the headers of a browser.
@@ -245,6 +283,8 @@ func TestWhatIsWrongIsAnErrorThatNamesTheClient(t *testing.T) {
 		{overWebSocket, "\x89\x7e", `client 7: a control frame in fragments, or too long`},
 		{overWebSocket, "\x81\x7e\x00\x7d", `client 7: a length that has a shorter form`},
 		{overWebSocket, "\x81\x7f\x00\x00\x00\x00\x00\x00\xff\xff", `client 7: a length that has a shorter form`},
+		{overDeflate, deflated("abd"), `client 7: event 1, byte 0: got "abd", want "abc"`},
+		{overDeflate, "\xc1\x02\xff\xff", `client 7: inflating a message: `},
 		{overSSE, "x", `client 7: a chunk is broken, at "x"`},
 		{overSSE, "\r", `client 7: a chunk is broken`},
 		{overSSE, "b;a=1", `client 7: a chunk is broken, at ";a=1"`},
@@ -256,6 +296,8 @@ func TestWhatIsWrongIsAnErrorThatNamesTheClient(t *testing.T) {
 		{overSSE, "20\r\ndata: abc\n\ndata: d\n\n", `client 7: nothing is expected after event 1: got "d"`},
 		{overSSE, "20\r\ndate: abc", `client 7: a line begins "date:": want a field of an event stream`},
 		{overSSE, "20\r\ndata\n", `client 7: a line begins "data\n": want a field of an event stream`},
+		{overGzip, "no gzip, but long enough\n\n", `client 7: decoding gzip: gzip: invalid header`},
+		{overGzip, gzipped("data: abd\n\n"), `client 7: event 1, byte 0: got "abd", want "abc"`},
 		{overSSE, "20\r\n\r\n", `client 7: a line begins "\r\n": want a field of an event stream`},
 		{overSSE, "20\r\nretry-", `client 7: a line begins "retry-": want a field of an event stream`},
 		{overHTTP2, http2Text(func(f *http2.Framer) { f.WriteDataPadded(1, false, []byte("x"), []byte{0}) }), `client 7: a frame with padding or a priority`},
@@ -322,7 +364,7 @@ func TestAnAnswerThatWasNotAskedForOpensNothing(t *testing.T) {
 		{overHTTP2, http2Text(func(f *http2.Framer) { f.WriteData(1, false, []byte("x")) }), `client 7: data before the answer's head`},
 		{overHTTP2, http2Text(func(f *http2.Framer) { f.WriteRSTStream(1, http2.ErrCodeRefusedStream) }), `client 7: stream 1 of 1 is ended by a RST_STREAM 00000007`},
 		{overPolling, answered("0{}"), `client 7: it is opened without a session id: "0{}"`},
-		{overWebSocket + "/codec=deflate", "", `asked for compression "deflate", got "" ()`},
+		{overDeflate, "", `asked for compression "deflate", got "" ()`},
 	} {
 		l := newLine(t, test.name)
 		if test.answer == "" {

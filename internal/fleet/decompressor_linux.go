@@ -8,7 +8,7 @@ import (
 	"pushcost/internal/codec"
 )
 
-// A decompressor decodes a content coding and feeds another decoder. The
+// A decompressor decodes a content coding and feeds what it was put on. The
 // codings' readers pull, so that one runs as a coroutine, which is resumed
 // with each piece that comes. It costs the client the coding's window.
 type decompressor struct {
@@ -18,7 +18,7 @@ type decompressor struct {
 	err    error
 }
 
-func newDecompressor(name codec.Name, to decoder) *decompressor {
+func newDecompressor(name codec.Name, to *eventStream) *decompressor {
 	d := new(decompressor)
 	d.resume, d.stop = iter.Pull(func(yield func(struct{}) bool) {
 		d.err = decompress(name, source{d, yield}, to)
@@ -26,10 +26,10 @@ func newDecompressor(name codec.Name, to decoder) *decompressor {
 	return d
 }
 
-func decompress(name codec.Name, from io.Reader, to decoder) error {
+func decompress(name codec.Name, from io.Reader, to *eventStream) error {
 	r, err := codec.NewReader(name, from)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: decoding %s: %w", to.client, name, err)
 	}
 	buf := make([]byte, 4<<10)
 	for {
@@ -40,7 +40,7 @@ func decompress(name codec.Name, from io.Reader, to decoder) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("decoding %s: %w", name, err)
+			return fmt.Errorf("%s: decoding %s: %w", to.client, name, err)
 		}
 	}
 }

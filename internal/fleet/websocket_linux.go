@@ -119,7 +119,7 @@ type frames struct {
 func newFrames(c *client, to message, coding codec.Name) (f *frames, err error) {
 	f = &frames{client: c, plain: to, need: 2}
 	if coding != codec.Identity {
-		f.compressed, err = newInflated(to, coding)
+		f.compressed, err = newInflated(c, coding)
 	}
 	return f, err
 }
@@ -282,13 +282,13 @@ func (c *client) ponged(payload []byte) error {
 
 // inflated inflates the messages of permessage-deflate.
 type inflated struct {
-	message
+	client   *client
 	deflated bytes.Buffer
 	reader   io.Reader
 }
 
-func newInflated(to message, coding codec.Name) (*inflated, error) {
-	i := &inflated{message: to}
+func newInflated(c *client, coding codec.Name) (*inflated, error) {
+	i := &inflated{client: c}
 	var err error
 	i.reader, err = codec.NewReader(coding, &i.deflated)
 	return i, err
@@ -302,10 +302,10 @@ func (i *inflated) data(b []byte) error {
 func (i *inflated) end() error {
 	b, err := io.ReadAll(i.reader)
 	if err != nil {
-		return fmt.Errorf("inflating a message: %w", err)
+		return fmt.Errorf("%s: inflating a message: %w", i.client, err)
 	}
-	if err := i.message.data(b); err != nil {
+	if err := i.client.data(b); err != nil {
 		return err
 	}
-	return i.message.end()
+	return i.client.end()
 }
