@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha1"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +18,7 @@ import (
 
 	"pushcost/internal/codec"
 	"pushcost/internal/feed"
+	"pushcost/internal/transport"
 )
 
 // A line is a client's connection without a server: what it receives is
@@ -99,9 +98,8 @@ const (
 func socketHead(t *testing.T, request string) string {
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(request)))
 	require.NoError(t, err)
-	sum := sha1.Sum([]byte(r.Header.Get("Sec-Websocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	return "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
-		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n\r\n"
+		transport.AcceptKey(r.Header.Get("Sec-Websocket-Key")) + "\r\n\r\n"
 }
 
 // http2Text is HTTP/2 frames.

@@ -3,7 +3,6 @@ package fleet
 import (
 	"bytes"
 	"crypto/rand"
-	"crypto/sha1"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -12,9 +11,9 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strings"
 
 	"pushcost/internal/codec"
+	"pushcost/internal/transport"
 )
 
 // The opcodes of RFC 6455, section 5.2.
@@ -39,7 +38,7 @@ func webSocket(profile http.Header, coding codec.Name) (dialect, error) {
 		return dialect{}, fmt.Errorf("a WebSocket has no %s", coding)
 	}
 	return upgrade("/ws", profile, offer, func(c *conn, h head) (decoder, error) {
-		if err := negotiated(string(h.field("Sec-Websocket-Extensions")), coding); err != nil {
+		if err := transport.Negotiated(string(h.field("Sec-Websocket-Extensions")), coding); err != nil {
 			return nil, err
 		}
 		c.opened()
@@ -54,8 +53,7 @@ func upgrade(path string, profile http.Header, offer []string, accept func(*conn
 	nonce := make([]byte, 16)
 	rand.Read(nonce) // never fails
 	key := base64.StdEncoding.EncodeToString(nonce)
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) // section 4.2.2
-	answered := base64.StdEncoding.EncodeToString(sum[:])
+	answered := transport.AcceptKey(key)
 	request := get(path, profile, slices.Concat([]string{
 		"Connection", "Upgrade",
 		"Upgrade", "websocket",
@@ -76,22 +74,6 @@ func upgrade(path string, profile http.Header, offer []string, accept func(*conn
 			}}
 		},
 	}
-}
-
-// negotiated checks that the server agreed to the compression asked for (RFC
-// 7692, section 7).
-func negotiated(extensions string, want codec.Name) error {
-	got := codec.Identity
-	if strings.Contains(extensions, "permessage-deflate") {
-		got = codec.Deflate
-		if strings.Contains(extensions, "server_no_context_takeover") {
-			got = codec.DeflateNoTakeover
-		}
-	}
-	if got != want {
-		return fmt.Errorf("asked for compression %q, got %q (%s)", want, got, extensions)
-	}
-	return nil
 }
 
 // A message takes the data of a WebSocket's messages, cut anywhere.

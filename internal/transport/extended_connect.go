@@ -134,7 +134,7 @@ func (t extendedConnect) RoundTrip(upgrade *http.Request) (*http.Response, error
 		resp.StatusCode = http.StatusSwitchingProtocols
 		resp.Header.Set("Connection", "Upgrade")
 		resp.Header.Set("Upgrade", "websocket")
-		resp.Header.Set("Sec-Websocket-Accept", acceptKey(key))
+		resp.Header.Set("Sec-Websocket-Accept", AcceptKey(key))
 	}
 	return resp, nil
 }

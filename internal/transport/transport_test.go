@@ -104,7 +104,7 @@ func TestABadFrameIsNamed(t *testing.T) {
 	} {
 		client := foreign(t, func(r *http.Request) string {
 			return fmt.Sprintf("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: %s\r\n\r\n%s",
-				acceptKey(r.Header.Get("Sec-Websocket-Key")), c.frames)
+				AcceptKey(r.Header.Get("Sec-Websocket-Key")), c.frames)
 		})
 		err := readTwo(t, c.transport, client)
 		assert.ErrorContains(t, err, "ws: after event 1: ", "%s %q", c.transport.Lib, c.frames)
@@ -119,7 +119,7 @@ func TestARefusedUpgradeSaysWhatTheServerSaid(t *testing.T) {
 		assert.ErrorContains(t, err, "403", c.Lib)
 		client = foreign(t, func(r *http.Request) string {
 			return fmt.Sprintf("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: %s\r\n\r\n",
-				acceptKey(r.Header.Get("Sec-Websocket-Key")))
+				AcceptKey(r.Header.Get("Sec-Websocket-Key")))
 		})
 		client.Codec = codec.DeflateNoTakeover
 		_, err = c.Open(t.Context(), client, 0)

@@ -89,7 +89,7 @@ func openWebSocket(dial func(ctx context.Context, c *Client, path string) (socke
 		if err != nil {
 			return nil, fmt.Errorf("ws: %w", err)
 		}
-		if err := negotiated(answer, c.Codec); err != nil {
+		if err := Negotiated(answer.Get("Sec-Websocket-Extensions"), c.Codec); err != nil {
 			s.close()
 			return nil, fmt.Errorf("ws: %w", err)
 		}
@@ -97,10 +97,10 @@ func openWebSocket(dial func(ctx context.Context, c *Client, path string) (socke
 	}
 }
 
-// negotiated checks that the server agreed to the compression asked for.
-func negotiated(answer http.Header, want codec.Name) error {
+// Negotiated checks that the extensions of a server's answer are the compression
+// asked for (RFC 7692, section 7).
+func Negotiated(extensions string, want codec.Name) error {
 	got := codec.Identity
-	extensions := answer.Get("Sec-Websocket-Extensions")
 	if strings.Contains(extensions, "permessage-deflate") {
 		got = codec.Deflate
 		if strings.Contains(extensions, "server_no_context_takeover") {
@@ -158,8 +158,8 @@ func wsURL(c *Client, path string) string {
 	return "ws" + strings.TrimPrefix(c.URL, "http") + path
 }
 
-// acceptKey is the answer to a Sec-WebSocket-Key (RFC 6455, section 4.2.2).
-func acceptKey(key string) string {
+// AcceptKey is the answer to a Sec-WebSocket-Key (RFC 6455, section 4.2.2).
+func AcceptKey(key string) string {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
