@@ -432,3 +432,10 @@ func TestAnEventIsReceivedWithoutAllocating(t *testing.T) {
 		l.close()
 	}
 }
+
+func TestNothingIsExpectedOfWhoIsStillDialing(t *testing.T) {
+	l := newLine(t, overSSE)
+	defer l.close()
+	require.NoError(t, l.fleet.Expect(ExpectArgs{[]byte("x"), 1}, nil))
+	assert.EqualError(t, l.pieces(streamHead+"data: x\n\n", 0), `client 7: nothing is expected after event 0: got "x"`)
+}
