@@ -256,6 +256,7 @@ func TestWhatWasNotExpectedIsAnError(t *testing.T) {
 			srv.broadcast(data[2:])
 			want = strings.Replace(want, "event 1", "event 2", 1)
 		}
+		require.Eventually(t, func() bool { return f.Counts(0, new(Counts)) != nil }, long, time.Millisecond)
 		assert.EqualError(t, f.Await(AwaitArgs{long}, new(Awaited)), want)
 		assert.EqualError(t, f.Close(0, nil), want)
 	}
