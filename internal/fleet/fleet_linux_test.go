@@ -45,8 +45,14 @@ func TestEveryEventReachesEveryClient(t *testing.T) {
 			for i, size := range []int{2, 20, 125, 126, 5000, 70000} {
 				data := fmt.Sprintf("%d%s", i+1, strings.Repeat("0", size-1))
 				require.NoError(t, f.Expect(ExpectArgs{[]byte(data), 2}, nil))
+				if size < 200 { // both come at once: with TLS, in one read
+					f.mu.Lock()
+				}
 				srv.broadcast(data)
 				srv.broadcast(data)
+				if size < 200 {
+					f.mu.Unlock()
+				}
 				got := await(t, f)
 				require.Len(t, got.Each, 2)
 				for _, e := range got.Each {
@@ -143,6 +149,16 @@ func TestClientsSendAndPing(t *testing.T) {
 	require.NoError(t, f.Send(SendArgs{[]byte("hi")}, &sent))
 	require.NoError(t, f.Ping(PingArgs{long}, &sent))
 	assert.Zero(t, sent, "an event stream has no way up")
+}
+
+func TestAServerThatLeavesOwesNoPong(t *testing.T) {
+	f, srv := fleetOf(t, cell(t, "transport=ws/http=1.1"), DialArgs{N: 2})
+	srv.hangUp.Store(true)
+	began := time.Now()
+	var ponged int
+	require.NoError(t, f.Ping(PingArgs{long}, &ponged))
+	assert.Zero(t, ponged)
+	assert.Less(t, time.Since(began), long, "nobody is waited for")
 }
 
 func TestOthersGoOnWhileSomeStall(t *testing.T) {

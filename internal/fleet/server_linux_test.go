@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ type server struct {
 	more   *sync.Cond // of them
 
 	sessions map[string]chan string // Socket.IO's, and their packets
+
+	hangUp atomic.Bool // instead of answering a WebSocket's ping
 
 	heard chan string // messages from clients
 	ends  chan error  // of their connections
@@ -187,6 +190,13 @@ func (s *server) webSocket(w http.ResponseWriter, r *http.Request, coding codec.
 		beat:  func(data []byte) error { return c.WriteMessage(websocket.PingMessage, data) },
 	})
 	defer remove()
+	answer := c.PingHandler()
+	c.SetPingHandler(func(payload string) error {
+		if s.hangUp.Load() {
+			return errors.New("the server hangs up")
+		}
+		return answer(payload)
+	})
 	c.SetPongHandler(func(payload string) error { s.heard <- "pong " + payload; return nil })
 	for {
 		_, data, err := c.ReadMessage()
