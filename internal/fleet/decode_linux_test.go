@@ -439,3 +439,16 @@ func TestNothingIsExpectedOfWhoIsStillDialing(t *testing.T) {
 	require.NoError(t, l.fleet.Expect(ExpectArgs{[]byte("x"), 1}, nil))
 	assert.EqualError(t, l.pieces(streamHead+"data: x\n\n", 0), `client 7: nothing is expected after event 0: got "x"`)
 }
+
+func TestAPongCountsThatAnswersThePing(t *testing.T) {
+	l := newLine(t, overWebSocket)
+	defer l.close()
+	require.NoError(t, l.pieces(openings(t, overWebSocket, l.written()), 0))
+	l.expect()
+	l.clients[0].pinged, l.fleet.pinged, l.fleet.ping = true, 1, []byte("now")
+	require.NoError(t, l.pieces("\x8a\x04then", 0))
+	assert.Zero(t, l.fleet.ponged)
+	require.NoError(t, l.pieces("\x8a\x03now"+"\x8a\x03now", 0))
+	assert.Equal(t, 1, l.fleet.ponged)
+	assert.Zero(t, l.fleet.pinged)
+}

@@ -277,3 +277,16 @@ func TestWhatWasNotExpectedIsAnError(t *testing.T) {
 		assert.EqualError(t, f.Close(0, nil), want)
 	}
 }
+
+func TestALaterClientGetsWhatComesAfterIt(t *testing.T) {
+	s := cell(t, "transport=floor")
+	f, srv := fleetOf(t, s, DialArgs{N: 1})
+	for _, data := range []string{"1", "2"} {
+		require.NoError(t, f.Expect(ExpectArgs{[]byte(data), 1}, nil))
+		srv.broadcast(data)
+		await(t, f)
+		var d Dialed
+		require.NoError(t, f.Dial(DialArgs{Setup: s, Addr: srv.addr, N: 1}, &d))
+		srv.await(d.Open)
+	}
+}
