@@ -90,7 +90,6 @@ func come(t *testing.T, s setup.Setup, addr string) *guest {
 		if err != nil {
 			return nil, err
 		}
-		c.(*net.TCPConn).SetReadBuffer(4096)
 		g.tcp.Conn = c
 		return g.tcp, nil
 	}
