@@ -351,8 +351,10 @@ func (c *client) release() {
 // frames hears a WebSocket's frames (RFC 6455, section 5.2), the last of which
 // may be cut anywhere.
 func (c *client) frames(data []byte) error {
-	data = append(c.partial, data...)
-	c.partial = nil
+	if len(c.partial) > 0 {
+		data = append(c.partial, data...)
+		c.partial = nil
+	}
 	for len(data) > 0 {
 		r := bytes.NewReader(data)
 		h, err := ws.ReadHeader(r)
@@ -382,7 +384,9 @@ func (c *client) frames(data []byte) error {
 		}
 		data = rest[h.Length:]
 	}
-	c.partial = data
+	if len(data) > 0 { // or an empty slice would keep its array
+		c.partial = bytes.Clone(data)
+	}
 	return nil
 }
 
