@@ -18,10 +18,14 @@ import (
 
 // serveHTTP serves a handler until ctx ends, and returns after the last call
 // of it. Requests carry a context that ends with ctx, also once hijacked.
-func serveHTTP(ctx context.Context, ln net.Listener, version HTTP, handle http.HandlerFunc) error {
+func serveHTTP(ctx context.Context, ln net.Listener, o Options, handle http.HandlerFunc) error {
+	if o.WriteDeadline > 0 {
+		handle = impatient(o.WriteDeadline, handle)
+	}
 	var calls calls
 	srv := &http.Server{
-		Protocols:   Protocols(version),
+		Protocols:   Protocols(o.HTTP),
+		HTTP2:       &http.HTTP2Config{WriteByteTimeout: o.WriteDeadline}, // a connection that takes nothing has no use for a stream's deadline
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    log.New(io.Discard, "", 0), // what goes wrong with a client, the client reports
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

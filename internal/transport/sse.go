@@ -26,7 +26,7 @@ var sse = Transport{
 }
 
 func serveSSE(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
-	return serveHTTP(ctx, ln, o.HTTP, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
+	return serveHTTP(ctx, ln, o, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
 		log, after, ok := subscription(w, r, h, o, r.Header.Get("Last-Event-ID"))
 		if !ok {
 			return

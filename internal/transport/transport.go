@@ -66,6 +66,10 @@ type Options struct {
 	IDs       bool          // an id beside every event
 	Heartbeat time.Duration // between signs of life while nothing is published; 0: none
 
+	// WriteDeadline is how long one write may wait for a client that does not
+	// read; then the client is disconnected. 0: for ever.
+	WriteDeadline time.Duration
+
 	// Admit refuses a client its stream, before it is opened or upgraded. Nil:
 	// everybody is admitted.
 	Admit func(*http.Request) *Refusal

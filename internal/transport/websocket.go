@@ -34,7 +34,7 @@ type socket interface {
 // serveWebSocket serves one message an event.
 func serveWebSocket(upgrade func(http.ResponseWriter, *http.Request, codec.Name) (socket, error)) func(context.Context, net.Listener, *hub.Hub, Options) error {
 	return func(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
-		return serveHTTP(ctx, ln, o.HTTP, func(w http.ResponseWriter, r *http.Request) {
+		return serveHTTP(ctx, ln, o, func(w http.ResponseWriter, r *http.Request) {
 			log, after, ok := subscription(w, r, h, o, r.FormValue("cursor"))
 			if !ok {
 				return

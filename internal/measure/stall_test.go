@@ -1,0 +1,113 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"pushcost/internal/feed"
+	"pushcost/internal/hub"
+	"pushcost/internal/netpath"
+	"pushcost/internal/setup"
+	"pushcost/internal/transport"
+	"pushcost/internal/virtual"
+)
+
+// A stalling connection is read until it stalls, and then no more.
+type stalling struct {
+	net.Conn
+	stalled *atomic.Bool
+	closed  chan struct{}
+}
+
+func (c stalling) Read(data []byte) (int, error) {
+	n, err := c.Conn.Read(data)
+	if c.stalled.Load() {
+		<-c.closed
+	}
+	return n, err
+}
+
+func (c stalling) Close() error {
+	err := c.Conn.Close()
+	if err == nil {
+		close(c.closed)
+	}
+	return err
+}
+
+// served is how many connections the servers of this process serve.
+func served() int {
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "net/http.(*conn).serve(")
+}
+
+// A write's deadline ends the connections of clients that do not read, and no
+// others: not one that has nothing to write for an hour either. Some of these
+// writes are a handler's and, of polls over HTTP/1.1, some come after it.
+func TestAWriteDeadlineEndsThoseWhoDoNotRead(t *testing.T) {
+	events := feed.Text(10, 300)
+	path := netpath.Path{Up: netpath.Link{Delay: time.Millisecond}, Down: netpath.Link{Delay: time.Millisecond, Window: 256}}
+	every(t, func(t *testing.T, s setup.Setup) {
+		require.NoError(t, virtual.Run(func(ctx context.Context) (err error) {
+			r, err := assemble(ctx, s, site{path: path, hub: hub.NewHub(len(events)+1, ""), options: transport.Options{WriteDeadline: 10 * time.Second}})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, r.stop()) }()
+			log := r.hub.Room("")
+			log.Publish(events[0])
+			reader, err := r.open(r.client(""), 1)
+			if err != nil {
+				return err
+			}
+			client, stalled := r.client(""), new(atomic.Bool)
+			dial := client.HTTP.DialContext
+			client.HTTP.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := dial(ctx, network, addr)
+				return stalling{conn, stalled, make(chan struct{})}, err
+			}
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			stream, err := r.contestant.Open(ctx, client, 0)
+			if err != nil {
+				return err
+			}
+			if err := arrives(stream, 1, events[0]); err != nil {
+				return err
+			}
+			stalled.Store(true)
+			for _, event := range events[1:] {
+				log.Publish(event)
+			}
+			left := make(chan struct{})
+			go func() { // a poll asks for the rest
+				defer close(left)
+				stream.Next()
+			}()
+			for i, event := range events[1:] {
+				if err := arrives(reader, uint64(i+2), event); err != nil {
+					return err
+				}
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- arrives(reader, uint64(len(events)+1), []byte(`"end"`)) }()
+			time.Sleep(time.Hour)
+			assert.Equal(t, 1, served(), "the one who reads, after an hour")
+			log.Publish([]byte(`"end"`))
+			err = <-ended
+			cancel()
+			stream.Close()
+			<-left
+			return errors.Join(err, reader.Close())
+		}))
+	})
+}
