@@ -2,7 +2,7 @@
 // WHATWG HTML §9.2, "Server-sent events".
 //
 // [Reader] is the client's half: it parses a stream (§9.2.5) and interprets it
-// (§9.2.6). [AppendEvent] and [AppendComment] are the server's half.
+// (§9.2.6). [AppendEvent], [AppendRetry] and [AppendComment] are the server's half.
 //
 // The format carries lines of UTF-8 text, so not every payload survives it: a
 // CR comes out as LF, and a byte sequence that is not UTF-8 comes out as
@@ -255,6 +255,14 @@ func AppendEvent(b []byte, id string, data []byte) []byte {
 		}
 		data = data[i+1:]
 	}
+}
+
+// AppendRetry appends to b a reconnection time (§9.2.6), in milliseconds
+// rounded down, and returns the result. It may stand between events.
+func AppendRetry(b []byte, d time.Duration) []byte {
+	b = append(b, "retry: "...)
+	b = strconv.AppendInt(b, d.Milliseconds(), 10)
+	return append(b, '\n')
 }
 
 // AppendComment appends to b the shortest comment, which serves to keep a

@@ -512,6 +512,10 @@ func TestAppendEvent(t *testing.T) {
 	}
 }
 
+func TestAppendRetry(t *testing.T) {
+	assert.Equal(t, "beforeretry: 1500\n", string(AppendRetry([]byte("before"), 1500*time.Millisecond+1)))
+}
+
 func TestAppendComment(t *testing.T) {
 	assert.Equal(t, "before:\n", string(AppendComment([]byte("before"))))
 }

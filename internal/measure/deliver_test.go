@@ -111,7 +111,84 @@ func TestEveryContestantAnswersACursorThatIsGone(t *testing.T) {
 			}
 			return err
 		})
-		assert.ErrorContains(t, err, "410", "never a silent gap")
+		assert.ErrorIs(t, err, hub.ErrGone, "never a silent gap")
+		assert.ErrorContains(t, err, "410")
+		assert.ErrorContains(t, err, "which ends at 100 and keeps 10")
+	})
+}
+
+// The log moves past a subscriber whose network is slow. A WebSocket is told
+// so in a Close frame; the others' streams end, and their next request is
+// answered 410.
+func TestEveryContestantTellsASlowClientThatTheLogMovedOn(t *testing.T) {
+	path := netpath.Path{Down: netpath.Link{Rate: 10_000, Window: 64}}
+	every(t, func(t *testing.T, s setup.Setup) {
+		err := virtual.Run(func(ctx context.Context) (err error) {
+			r, err := assemble(ctx, s, site{path: path, hub: hub.NewHub(10, "")})
+			require.NoError(t, err)
+			defer func() { err = errors.Join(err, r.stop()) }()
+			client := r.client("")
+			stream, err := r.open(client, 0)
+			if err != nil {
+				return err
+			}
+			defer stream.Close()
+			go func() {
+				r.subscribed("")
+				for _, event := range feed.Text(100, 100) {
+					r.hub.Room("").Publish(event)
+				}
+			}()
+			var last uint64
+			for {
+				e, err := stream.Next()
+				if err != nil && s.Transport == "sse" {
+					_, err = r.open(client, last)
+				}
+				if err != nil {
+					return err
+				}
+				assert.Equal(t, last+1, e.ID, "what comes has no gap")
+				last = e.ID
+			}
+		})
+		assert.ErrorIs(t, err, hub.ErrGone, "never a silent gap")
+		assert.ErrorContains(t, err, "410")
+	})
+}
+
+// A server that stops says so on every WebSocket over HTTP/1.1.
+func TestAWebSocketIsToldThatTheServerGoesAway(t *testing.T) {
+	every(t, func(t *testing.T, s setup.Setup) {
+		if s.Transport != "ws" || s.HTTP == transport.HTTP2 {
+			return
+		}
+		require.NoError(t, virtual.Run(func(ctx context.Context) error {
+			r, err := assemble(ctx, s, site{path: netpath.Symmetric(time.Millisecond), hub: hub.NewHub(1, "")})
+			require.NoError(t, err)
+			stream, err := r.contestant.Open(ctx, r.client(""), 0)
+			if err != nil {
+				return errors.Join(err, r.stop())
+			}
+			defer stream.Close()
+			ended := make(chan error)
+			go func() {
+				_, err := stream.Next()
+				ended <- err
+			}()
+			if err := r.subscribed(""); err != nil {
+				return err
+			}
+			begin := time.Now()
+			stopped := make(chan error)
+			go func() { stopped <- r.stop() }()
+			err = <-ended
+			assert.Regexp(t, "1001|GoingAway", err)
+			assert.Equal(t, time.Millisecond, time.Since(begin), "one way later")
+			err = <-stopped
+			assert.LessOrEqual(t, time.Since(begin), 2*time.Millisecond, "the server waits at most for the answer")
+			return err
+		}))
 	})
 }
 

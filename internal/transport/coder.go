@@ -39,7 +39,7 @@ func upgradeCoder(w http.ResponseWriter, r *http.Request, coding codec.Name) (so
 		return nil, err
 	}
 	c.SetReadLimit(largestMessage)
-	return coderSocket{c, r.Context()}, nil
+	return coderSocket{c, context.WithoutCancel(r.Context())}, nil // or its end would leave no time for a Close frame
 }
 
 func dialCoder(ctx context.Context, c *Client, rt http.RoundTripper, path string) (socket, http.Header, error) {
@@ -51,7 +51,7 @@ func dialCoder(ctx context.Context, c *Client, rt http.RoundTripper, path string
 		CompressionThreshold: threshold,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, notUpgraded(err, resp)
 	}
 	conn.SetReadLimit(-1) // the sender is ours
 	return coderSocket{conn, ctx}, resp.Header, nil
@@ -74,7 +74,9 @@ func (s coderSocket) ping() error { return s.Ping(s.ctx) }
 
 func (s coderSocket) read() ([]byte, error) {
 	_, data, err := s.Read(s.ctx)
-	return data, err
+	return data, ended(err, int(websocket.CloseStatus(err)))
 }
+
+func (s coderSocket) leave(code int, reason string) { s.Close(websocket.StatusCode(code), reason) }
 
 func (s coderSocket) close() { s.CloseNow() }

@@ -2,7 +2,9 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -39,7 +41,7 @@ func dialGorilla(ctx context.Context, c *Client, path string) (socket, http.Head
 	}
 	conn, resp, err := d.DialContext(ctx, wsURL(c, path), upgradeHeader(c))
 	if err != nil {
-		return nil, nil, refused(err, resp)
+		return nil, nil, notUpgraded(err, resp)
 	}
 	return gorillaSocket{conn}, resp.Header, nil
 }
@@ -58,7 +60,15 @@ func (s gorillaSocket) ping() error { return s.WriteMessage(websocket.PingMessag
 
 func (s gorillaSocket) read() ([]byte, error) {
 	_, data, err := s.ReadMessage()
+	var close *websocket.CloseError
+	if errors.As(err, &close) {
+		err = ended(err, close.Code)
+	}
 	return data, err
+}
+
+func (s gorillaSocket) leave(code int, reason string) {
+	s.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Time{})
 }
 
 func (s gorillaSocket) close() { s.Conn.Close() }

@@ -60,7 +60,7 @@ func dialGWS(ctx context.Context, c *Client, path string) (socket, http.Header, 
 		PermessageDeflate:  gwsDeflate(c.Codec),
 	}, conn)
 	if err != nil {
-		return nil, nil, refused(err, resp)
+		return nil, nil, notUpgraded(err, resp)
 	}
 	return s.start(ws), resp.Header, nil
 }
@@ -99,7 +99,13 @@ func (s *gwsSocket) OnMessage(_ *gws.Conn, m *gws.Message) {
 
 func (s *gwsSocket) OnPing(c *gws.Conn, payload []byte) { c.WritePong(payload) }
 
-func (s *gwsSocket) OnClose(_ *gws.Conn, err error) { s.err = err }
+func (s *gwsSocket) OnClose(_ *gws.Conn, err error) {
+	s.err = err
+	var close *gws.CloseError
+	if errors.As(err, &close) {
+		s.err = ended(err, int(close.Code))
+	}
+}
 
 func (s *gwsSocket) send(data []byte, text bool) error {
 	kind := gws.OpcodeBinary
@@ -119,6 +125,8 @@ func (s *gwsSocket) read() ([]byte, error) {
 		return nil, errors.Join(errors.New("connection ended"), s.err)
 	}
 }
+
+func (s *gwsSocket) leave(code int, reason string) { s.conn.WriteClose(uint16(code), []byte(reason)) }
 
 func (s *gwsSocket) close() {
 	s.once.Do(func() { close(s.closed) })

@@ -42,7 +42,8 @@ func servePoll(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) erro
 		}
 		events, err := await(r.Context(), log, after, o.Heartbeat)
 		if err != nil {
-			return // the client left, or the server stops
+			noEvents(w, err)
+			return
 		}
 		b := bodies.Get().(*body)
 		defer bodies.Put(b)

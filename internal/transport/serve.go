@@ -164,8 +164,17 @@ func subscription(w http.ResponseWriter, r *http.Request, h *hub.Hub, o Options,
 		}
 	}
 	if _, _, err := log.Since(after); err != nil {
-		http.Error(w, err.Error(), http.StatusGone)
+		noEvents(w, err)
 		return nil, 0, false
 	}
 	return log, after, true
+}
+
+// noEvents answers that there are none: they are gone, or the server stops.
+func noEvents(w http.ResponseWriter, err error) {
+	status := http.StatusServiceUnavailable
+	if errors.Is(err, hub.ErrGone) {
+		status = http.StatusGone
+	}
+	http.Error(w, err.Error(), status)
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"pushcost/internal/codec"
 	"pushcost/internal/eventstream"
@@ -27,7 +29,9 @@ var sse = Transport{
 
 func serveSSE(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
 	return serveHTTP(ctx, ln, o, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
-		log, after, ok := subscription(w, r, h, o, r.Header.Get("Last-Event-ID"))
+		// A page that is loaded again has only its URL to name a cursor in. An
+		// EventSource that then reconnects repeats it, so the header counts.
+		log, after, ok := subscription(w, r, h, o, cmp.Or(r.Header.Get("Last-Event-ID"), r.FormValue("cursor")))
 		if !ok {
 			return
 		}
@@ -43,7 +47,7 @@ func serveSSE(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error
 		}
 		w.WriteHeader(http.StatusOK)
 		s := &sseSink{body: body, ids: o.IDs, flush: http.NewResponseController(w).Flush}
-		if s.flush() == nil {
+		if s.open(o.Retry) == nil {
 			follow(r.Context(), log, after, o.Heartbeat, s, nil)
 		}
 	}))
@@ -54,6 +58,16 @@ type sseSink struct {
 	ids   bool
 	flush func() error
 	buf   []byte
+}
+
+// open sends the head of the answer, and in what time to reconnect if that is
+// to be told.
+func (s *sseSink) open(retry func() time.Duration) error {
+	if retry == nil {
+		return s.flush()
+	}
+	s.buf = eventstream.AppendRetry(s.buf[:0], retry())
+	return s.write()
 }
 
 func (s *sseSink) event(e hub.Event) error {
@@ -119,6 +133,14 @@ func (s *sseStream) Next() (hub.Event, error) {
 		}
 	}
 	return hub.Event{ID: s.last, Data: m.Data}, nil
+}
+
+// Retry is the reconnection time that the server told, if any.
+func (s *sseStream) Retry() (time.Duration, bool) {
+	if s.events == nil {
+		return 0, false
+	}
+	return s.events.Retry()
 }
 
 func (s *sseStream) Close() error { return s.resp.Body.Close() }

@@ -70,6 +70,10 @@ type Options struct {
 	// read; then the client is disconnected. 0: for ever.
 	WriteDeadline time.Duration
 
+	// Retry is the reconnection time that a client of SSE is told, in whole
+	// milliseconds. It is asked for each of them. Nil: none is told.
+	Retry func() time.Duration
+
 	// Admit refuses a client its stream, before it is opened or upgraded. Nil:
 	// everybody is admitted.
 	Admit func(*http.Request) *Refusal
@@ -134,14 +138,34 @@ func (c *Client) get(ctx context.Context, path string, h http.Header) (*http.Res
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // an answer's text is a courtesy
-		return nil, fmt.Errorf("GET %s: %s: %s", path, resp.Status, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("GET %s: %w", path, refused(resp))
 	}
 	if got := resp.Header.Get("Content-Encoding"); got != string(c.Codec) {
 		resp.Body.Close()
 		return nil, fmt.Errorf("GET %s: asked for coding %q, got %q", path, c.Codec, got)
 	}
 	return resp, nil
+}
+
+// A StatusError is what a server answered instead of what was asked for. It is
+// [hub.ErrGone] if it says 410.
+type StatusError struct {
+	Status int
+	Text   string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%d %s: %s", e.Status, http.StatusText(e.Status), e.Text)
+}
+
+func (e *StatusError) Is(target error) bool {
+	return target == hub.ErrGone && e.Status == http.StatusGone
+}
+
+// refused reads why there is no stream.
+func refused(resp *http.Response) *StatusError {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // an answer's text is a courtesy
+	return &StatusError{resp.StatusCode, strings.TrimSpace(string(text))}
 }
 
 // with returns a copy of h with one field set.

@@ -1,12 +1,11 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha1"
 	"encoding/base64"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -23,11 +22,27 @@ import (
 // largestMessage is what a server reads from a client at most, in bytes.
 const largestMessage = 1 << 20
 
+// Codes of Close frames.
+const (
+	closeGoingAway = 1001 // RFC 6455, section 7.4.1
+	closeGone      = 4410 // for private use (7.4.2): the log has moved past this subscriber, as an HTTP 410 says
+)
+
+// ended is why there is no further message, with the code of the Close frame
+// if there was one.
+func ended(err error, code int) error {
+	if code == closeGone {
+		return fmt.Errorf("%w: %w", hub.ErrGone, err)
+	}
+	return err
+}
+
 // A socket is a WebSocket as a library gives it.
 type socket interface {
 	send(data []byte, text bool) error
 	ping() error
-	read() ([]byte, error) // the next message; pings are answered meanwhile
+	read() ([]byte, error)         // the next message; pings are answered meanwhile
+	leave(code int, reason string) // with a Close frame
 	close()
 }
 
@@ -65,7 +80,13 @@ func serveWebSocket(upgrade func(http.ResponseWriter, *http.Request, codec.Name)
 					}
 				}
 			}()
-			follow(ctx, log, after, o.Heartbeat, socketSink{s}, asides)
+			err = follow(ctx, log, after, o.Heartbeat, socketSink{s}, asides)
+			switch {
+			case errors.Is(err, hub.ErrGone):
+				s.leave(closeGone, err.Error())
+			case r.Context().Err() != nil: // over HTTP/2 the connection is closed already
+				s.leave(closeGoingAway, "the server stops")
+			}
 			s.close()
 			<-gone
 		})
@@ -164,11 +185,10 @@ func AcceptKey(key string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// refused adds what the server answered instead of upgrading.
-func refused(err error, resp *http.Response) error {
+// notUpgraded adds what the server answered instead of upgrading.
+func notUpgraded(err error, resp *http.Response) error {
 	if resp == nil || resp.Body == nil {
 		return err
 	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-	return fmt.Errorf("%w: %s: %s", err, resp.Status, bytes.TrimSpace(text))
+	return fmt.Errorf("%w: %w", err, refused(resp))
 }
