@@ -14,6 +14,10 @@ import (
 // packet lands, Up.Delay after Dial returned. Until then, and until somebody
 // accepts, it waits in a backlog without limit.
 func Memory(path Path) Network {
+	return newMemory(path)
+}
+
+func newMemory(path Path) *memory {
 	return &memory{meter: meter{path: path}, listeners: map[netip.AddrPort]*listener{}}
 }
 
@@ -21,7 +25,8 @@ type memory struct {
 	meter
 	mu        sync.Mutex
 	listeners map[netip.AddrPort]*listener
-	port      uint16 // the newest one picked
+	port      uint16           // the newest one picked
+	fate      func(n int) Fate // of the n-th connection; nil: none has one
 }
 
 func (m *memory) Listen(addr string) (net.Listener, error) {
@@ -69,6 +74,9 @@ func (m *memory) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 		time.AfterFunc(d, func() { l.deliver(s) })
 	} else {
 		l.deliver(s)
+	}
+	if m.fate != nil {
+		return c.doom(m.fate(n)), nil
 	}
 	return c, nil
 }

@@ -30,6 +30,7 @@ func TestConn(t *testing.T) {
 	for name, n := range map[string]netpath.Network{
 		"Memory":       netpath.Memory(netpath.Path{Up: link, Down: link}),
 		"MemorySlow":   netpath.Memory(netpath.Path{Up: slow, Down: slow}),
+		"Fragile":      netpath.Fragile(netpath.Path{Up: link, Down: link}, func(int) netpath.Fate { return netpath.Fate{} }),
 		"Loopback":     netpath.Loopback(netpath.Path{Up: link, Down: link}),
 		"LoopbackSlow": netpath.Loopback(netpath.Path{Up: slow, Down: slow}),
 	} {

@@ -25,6 +25,7 @@ type pipe struct {
 	unread         int64     // bytes in segments
 	free           time.Time // when the bottleneck has sent everything
 	midway         bool      // a Write has some pieces in, and others wait for the Window
+	silent         bool      // what is written is lost, and so is the FIN
 	reader, writer side
 }
 
@@ -112,6 +113,9 @@ func (p *pipe) write(data []byte) (n int, err error) {
 			p.midway = p.midway && n == 0 // it was this Write, or still is another
 			return n, err
 		}
+		if p.silent {
+			return n + len(data), nil
+		}
 		piece, first := data, int64(1)
 		if n > 0 {
 			first = 0
@@ -174,7 +178,9 @@ func (p *pipe) closeWrite(reason error) error {
 	case net.ErrClosed:
 		return net.ErrClosed
 	case nil:
-		p.send(nil)
+		if !p.silent {
+			p.send(nil)
+		}
 	}
 	p.writer.end(reason)
 	p.cond.Broadcast()
@@ -185,16 +191,44 @@ func (p *pipe) closeWrite(reason error) error {
 func (p *pipe) closeRead() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reader.err != nil {
-		return p.reader.err
+	if p.reader.err == net.ErrClosed {
+		return net.ErrClosed
 	}
 	p.reader.end(net.ErrClosed)
-	if p.writer.err == nil {
+	if p.writer.err == nil && !p.silent {
 		p.writer.err = syscall.EPIPE
 	}
 	p.segments, p.unread = nil, 0
 	p.cond.Broadcast()
 	return nil
+}
+
+// silence makes the pipe lose what is written from now on. It does not tell.
+func (p *pipe) silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = true
+	p.cond.Broadcast()
+}
+
+// lose drops what is under way.
+func (p *pipe) lose() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.segments, p.unread = nil, 0
+}
+
+// reset ends both sides and drops what is under way.
+func (p *pipe) reset() {
+	p.lose()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range []*side{&p.reader, &p.writer} {
+		if s.err == nil {
+			s.end(syscall.ECONNRESET)
+		}
+	}
+	p.cond.Broadcast()
 }
 
 func (s *side) end(reason error) {
