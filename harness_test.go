@@ -27,8 +27,13 @@ import (
 // TestMain plays a child's role where this process is one, prepares a
 // benchmark run, and looks for goroutines left behind.
 func TestMain(m *testing.M) {
-	roles := maps.Clone(measure.Roles)
-	roles["deliver"], roles["connect"] = child.Once(deliveries), child.Once(roundTripsToConnect)
+	roles := map[string]any{
+		"deliver": child.Once(deliveries),
+		"connect": child.Once(roundTripsToConnect),
+		"weather": child.Once(weather),
+		"resume":  child.Once(resumption),
+	}
+	maps.Copy(roles, measure.Roles)
 	child.Main(roles)
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() != "" {

@@ -11,7 +11,6 @@ import (
 	"pushcost/internal/hub"
 	"pushcost/internal/netpath"
 	"pushcost/internal/setup"
-	"pushcost/internal/transport"
 )
 
 // A Plan is what is published, when, and over which network.
@@ -131,7 +130,7 @@ type arrival struct {
 }
 
 // arrives checks that the next event is this one.
-func arrives(s transport.Stream, id uint64, data []byte) error {
+func arrives(s interface{ Next() (hub.Event, error) }, id uint64, data []byte) error {
 	got, err := s.Next()
 	if err != nil {
 		return err

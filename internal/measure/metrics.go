@@ -51,6 +51,11 @@ var Units = []struct{ Name, Policy string }{
 	{"wall-wire-inversions", "better=lower"},            // on real sockets, where they are the scheduler's
 	{"wall-applied-inversions", "better=lower"},
 	{"wall-ack-patch-p50-ns", "better=lower"},
+	{"lost", "assume=exact better=lower"},      // events that a client never applied
+	{"dup", "assume=exact better=lower"},       // events that it applied more than once
+	{"resume-ns", "assume=exact better=lower"}, // from a connection's reset to the next event, in virtual time
+	{"resume-up-B", "assume=exact better=lower"},
+	{"resume-down-B", "assume=exact better=lower"},
 	{"patches-B", "assume=exact better=lower"}, // a run's patches, compressed
 	{"patch-B", "assume=exact better=lower"},   // their mean, rounded
 	{"median-B", "assume=exact better=lower"},

@@ -32,13 +32,17 @@ type rig struct {
 	header     http.Header
 	tls        *tls.Config // the clients'; nil without TLS
 	addr       string
+	site       site
+	serverTLS  *tls.Config
 	ctx        context.Context
-	stop       func() error // closes everything and waits for the server
+	halt       func() error // stops the server and waits for it
+	stop       func() error // closes everything, the clients too
 }
 
 // A site is what a setup is served with.
 type site struct {
 	path    netpath.Path
+	fate    func(n int) netpath.Fate // of the n-th connection, in memory; nil: none is cut
 	hub     *hub.Hub
 	options transport.Options // of which a setup decides HTTP, Codec and IDs
 
@@ -56,37 +60,55 @@ func assemble(ctx context.Context, s setup.Setup, at site) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	network := netpath.Memory(at.path)
+	network := netpath.Fragile(at.path, at.fate)
 	if s.Net == "loopback" {
 		network = netpath.Loopback(at.path)
 	}
-	ln, err := network.Listen("127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &rig{setup: s, contestant: contestant, network: network, hub: at.hub, header: header, addr: ln.Addr().String(), ctx: ctx}
-	if at.tap != nil {
-		ln = at.tap(ln)
-	}
-	if s.TLS != "" {
-		var server *tls.Config
-		server, r.tls = certificate.Configs(s.HTTP)
-		ln = tls.NewListener(ln, server)
-	}
-	o := at.options
+	r := &rig{setup: s, contestant: contestant, network: network, hub: at.hub, header: header, addr: "127.0.0.1:0", site: at, ctx: ctx}
+	o := &r.site.options
 	o.HTTP, o.Codec, o.IDs = s.HTTP, s.Codec, s.IDs == "on"
-	served := make(chan error, 1)
-	go func() { served <- contestant.Serve(ctx, ln, r.hub, o) }()
+	if s.TLS != "" {
+		r.serverTLS, r.tls = certificate.Configs(s.HTTP)
+	}
 	r.stop = func() error {
 		cancel() // which also ends every stream
-		err := <-served
+		err := r.halt()
 		for _, c := range r.clients {
 			c.HTTP.CloseIdleConnections()
 		}
 		return err
 	}
+	if err := r.start(); err != nil {
+		cancel()
+		return nil, err
+	}
 	return r, nil
+}
+
+// start starts the server: once halted, anew at the same address. What was
+// published is in the hub, which is no part of the server: it outlives it as a
+// broker or a database would.
+func (r *rig) start() error {
+	ln, err := r.network.Listen(r.addr)
+	if err != nil {
+		return err
+	}
+	r.addr = ln.Addr().String()
+	if r.site.tap != nil {
+		ln = r.site.tap(ln)
+	}
+	if r.serverTLS != nil {
+		ln = tls.NewListener(ln, r.serverTLS)
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	served := make(chan error, 1)
+	go func() { served <- r.contestant.Serve(ctx, ln, r.hub, r.site.options) }()
+	r.halt = func() error {
+		cancel()
+		return <-served
+	}
+	return nil
 }
 
 // client returns a new client of a room.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,29 +19,6 @@ import (
 	"pushcost/internal/transport"
 	"pushcost/internal/virtual"
 )
-
-// A stalling connection is read until it stalls, and then no more.
-type stalling struct {
-	net.Conn
-	stalled *atomic.Bool
-	closed  chan struct{}
-}
-
-func (c stalling) Read(data []byte) (int, error) {
-	n, err := c.Conn.Read(data)
-	if c.stalled.Load() {
-		<-c.closed
-	}
-	return n, err
-}
-
-func (c stalling) Close() error {
-	err := c.Conn.Close()
-	if err == nil {
-		close(c.closed)
-	}
-	return err
-}
 
 // served is how many connections the servers of this process serve.
 func served() int {
@@ -69,11 +45,11 @@ func TestAWriteDeadlineEndsThoseWhoDoNotRead(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			client, stalled := r.client(""), new(atomic.Bool)
+			client, stalled, awake := r.client(""), make(chan struct{}), make(chan struct{})
 			dial := client.HTTP.DialContext
 			client.HTTP.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				conn, err := dial(ctx, network, addr)
-				return stalling{conn, stalled, make(chan struct{})}, err
+				return &stalling{Conn: conn, stalled: stalled, awake: awake}, err
 			}
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -84,7 +60,7 @@ func TestAWriteDeadlineEndsThoseWhoDoNotRead(t *testing.T) {
 			if err := arrives(stream, 1, events[0]); err != nil {
 				return err
 			}
-			stalled.Store(true)
+			close(stalled)
 			for _, event := range events[1:] {
 				log.Publish(event)
 			}
@@ -106,6 +82,7 @@ func TestAWriteDeadlineEndsThoseWhoDoNotRead(t *testing.T) {
 			err = <-ended
 			cancel()
 			stream.Close()
+			close(awake)
 			<-left
 			return errors.Join(err, reader.Close())
 		}))

@@ -1,6 +1,7 @@
 package netpath
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -33,11 +34,9 @@ type End struct {
 }
 
 // Fragile is [Memory] whose connections are cut: the n-th one, from 1, has the
-// fate of n.
+// fate of n. If fate is nil, none is cut.
 func Fragile(path Path, fate func(n int) Fate) Network {
-	m := newMemory(path)
-	m.fate = fate
-	return m
+	return &memory{meter: meter{path: path}, listeners: map[netip.AddrPort]*listener{}, fate: fate}
 }
 
 // A doomed is the client's end of a connection that has a fate.

@@ -14,11 +14,7 @@ import (
 // packet lands, Up.Delay after Dial returned. Until then, and until somebody
 // accepts, it waits in a backlog without limit.
 func Memory(path Path) Network {
-	return newMemory(path)
-}
-
-func newMemory(path Path) *memory {
-	return &memory{meter: meter{path: path}, listeners: map[netip.AddrPort]*listener{}}
+	return Fragile(path, nil)
 }
 
 type memory struct {

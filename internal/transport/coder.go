@@ -70,7 +70,11 @@ func (s coderSocket) send(data []byte, text bool) error {
 	return s.Write(s.ctx, kind, data)
 }
 
-func (s coderSocket) ping() error { return s.Ping(s.ctx) }
+// ping does not wait for the pong, as the library's does: events would wait too.
+func (s coderSocket) ping() error {
+	go s.Ping(s.ctx) // until the pong or the end; of a failure the reader learns
+	return nil
+}
 
 func (s coderSocket) read() ([]byte, error) {
 	_, data, err := s.Read(s.ctx)

@@ -1,0 +1,165 @@
+package pushcost
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"pushcost/internal/feed"
+	"pushcost/internal/hub"
+	"pushcost/internal/measure"
+	"pushcost/internal/netpath"
+	"pushcost/internal/resume"
+	"pushcost/internal/setup"
+	"pushcost/internal/transport"
+)
+
+// What breaks in production, and what mends it: connections end, clients stop
+// reading. All of it is in virtual time, over a network that can be cut.
+
+// everyTransport is all of transport.All; SSE has ids, since it resumes by them.
+const everyTransport = "transport=ws/lib=gorilla|coder|gws/http=1.1/headers=bare transport=ws/http=2/headers=bare " +
+	"transport=sse/http=1.1|2/headers=bare/ids=on transport=poll/http=1.1|2/headers=bare"
+
+// A virtualRun is an experiment in virtual time, as a child process is told it.
+type virtualRun[P any] struct {
+	Setup setup.Setup
+	Plan  P
+}
+
+// played runs f over a setup in virtual time: in a child, which plays a role of
+// TestMain's, where the setup needs a process of its own.
+func played[P, Out any](tb testing.TB, name string, f func(virtualRun[P]) (Out, error), s setup.Setup, plan P) (out Out) {
+	tb.Helper()
+	contestant, err := s.Contestant()
+	require.NoError(tb, err)
+	if in := (virtualRun[P]{s, plan}); contestant.GODEBUG != "" {
+		err = apart(tb, name, contestant.GODEBUG, in, &out)
+	} else {
+		out, err = f(in)
+	}
+	require.NoError(tb, err)
+	return out
+}
+
+// cuts are those of each transport's storm, at least a twentieth of them in
+// every state.
+func cuts() int {
+	if os.Getenv("PUSHCOST_FULL") == "1" {
+		return 10_000
+	}
+	return 1_000
+}
+
+func weather(r virtualRun[int]) (storm measure.Storm, err error) {
+	err = experiment(r.Setup, func(ctx context.Context) (err error) {
+		storm, err = measure.Weather(ctx, r.Setup, 1, r.Plan)
+		return err
+	})
+	return storm, err
+}
+
+// E15: connections are cut, by a reset or without a word, in every state they
+// have, servers restart, and clients are reloaded. Each transport resumes from
+// a cursor: SSE by Last-Event-ID, the others with code of their own. Nothing is
+// lost and nothing applied twice. A cut alone brings no event twice: a client
+// that lives on knows its cursor. One that is reloaded knows the cursor it
+// saved, and has to suppress what it had applied since.
+func TestDeliverySurvivesCuts(t *testing.T) {
+	run(t, everyTransport, func(t *testing.T, s setup.Setup) {
+		storm := played(t, "weather", weather, s, cuts())
+		t.Logf("%+v", storm)
+		assert.Zero(t, storm.Lost, "events that were never applied")
+		assert.Zero(t, storm.Dup, "events that were applied once more")
+		assert.Zero(t, storm.Repeated, "events that a cut brought once more")
+		assert.Greater(t, storm.Suppressed, storm.Reloads, "events that a reload brought once more")
+		for _, state := range measure.States(s) {
+			assert.GreaterOrEqual(t, storm.Cuts[state], cuts()/20, "cuts of a connection: %s", state)
+		}
+		assert.Len(t, storm.Cuts, len(measure.States(s)))
+	})
+}
+
+// waiting is a client's wait after a reset: what it is told, or what it chose.
+const told, chosen = 700 * time.Millisecond, time.Second
+
+func resumption(r virtualRun[netpath.Path]) (res measure.Resumption, err error) {
+	err = experiment(r.Setup, func(ctx context.Context) (err error) {
+		res, err = measure.Resume(ctx, r.Setup, r.Plan, resume.Backoff{Base: chosen, Cap: chosen}, told)
+		return err
+	})
+	return res, err
+}
+
+// E15: after a reset, the next event is there when the client has waited and
+// connected: after the reconnection time that the server told an EventSource,
+// after the client's own back-off elsewhere. But net/http repeats a poll at
+// once when a connection breaks that has served another, beneath any back-off.
+func TestDeliveryResumes(t *testing.T) {
+	const rtt = 100 * time.Millisecond
+	run(t, everyTransport, func(t *testing.T, s setup.Setup) {
+		want := chosen
+		switch {
+		case s.Transport == "sse":
+			want = told
+		case s.Transport == "poll" && s.HTTP == transport.HTTP1:
+			want = 0
+		}
+		want += time.Duration(connect(t, s) * float64(rtt))
+		assert.Equal(t, want, played(t, "resume", resumption, s, netpath.Symmetric(rtt/2)).Took)
+	})
+}
+
+// E15: a thousand clients lose their server at one instant. Where each waits
+// what the others wait, they come back at one instant: an EventSource waits
+// what the server told everybody. With jitter, the client's or in what the
+// server tells, no tenth of a second sees more than three times its share.
+func TestDeliveryWithoutAStampede(t *testing.T) {
+	const clients, spread = 1000, 10 * time.Second
+	run(t, "transport=ws|sse|poll/http=1.1/headers=bare", func(t *testing.T, s setup.Setup) {
+		back := func(chance *rand.Rand) (most int) {
+			require.NoError(t, experiment(s, func(ctx context.Context) error {
+				backoff := func(int) resume.Backoff { return resume.Backoff{Base: spread, Cap: 3 * spread, Rand: chance} }
+				retry := func() time.Duration { return spread }
+				if s.Transport == "sse" {
+					backoff = func(int) resume.Backoff { return resume.Backoff{Base: spread, Cap: 3 * spread} }
+					if chance != nil {
+						retry = func() time.Duration { return time.Second + time.Duration(chance.Int64N(int64(spread))) }
+					}
+				}
+				all, err := measure.Return(ctx, s, clients, backoff, retry)
+				most = crowd(all, 100*time.Millisecond)
+				return err
+			}))
+			return most
+		}
+		assert.Equal(t, clients, back(nil), "at one instant")
+		assert.LessOrEqual(t, back(rand.New(rand.NewPCG(1, 0))), 30, "of ten on average")
+	})
+}
+
+// crowd is how many of these moments at most fall into a bucket.
+func crowd(at []time.Duration, bucket time.Duration) (most int) {
+	n := map[time.Duration]int{}
+	for _, d := range at {
+		n[d/bucket]++
+		most = max(most, n[d/bucket])
+	}
+	return most
+}
+
+var (
+	_ = errors.Is
+	_ = slices.Max[[]int]
+	_ = strconv.Itoa
+	_ = feed.Trades
+	_ = hub.ErrGone
+)
