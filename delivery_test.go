@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -156,10 +154,78 @@ func crowd(at []time.Duration, bucket time.Duration) (most int) {
 	return most
 }
 
-var (
-	_ = errors.Is
-	_ = slices.Max[[]int]
-	_ = strconv.Itoa
-	_ = feed.Trades
-	_ = hub.ErrGone
-)
+// stalled is a plan of 500 events of a kilobyte, one every five milliseconds,
+// over sockets that hold 64 KiB.
+func stalled(deadline time.Duration, keeps int) measure.StallPlan {
+	return measure.StallPlan{
+		Stalled:  true,
+		Deadline: deadline,
+		Keeps:    keeps,
+		Events:   feed.Text(500, 1<<10),
+		Every:    every(5 * time.Millisecond),
+		Path:     netpath.Path{Up: netpath.Link{Delay: 10 * time.Millisecond}, Down: netpath.Link{Delay: 10 * time.Millisecond, Window: socketBuffer}},
+	}
+}
+
+const socketBuffer = 64 << 10
+
+// A slowed is a stall and whether the client was told in the end that events
+// were gone: an error does not come back from a child process.
+type slowed struct {
+	measure.Stall
+	Gone bool
+}
+
+func slow(r virtualRun[measure.StallPlan]) (s slowed, err error) {
+	err = experiment(r.Setup, func(ctx context.Context) (err error) {
+		s.Stall, err = measure.Slow(ctx, r.Setup, r.Plan)
+		return err
+	})
+	if s.Gone = errors.Is(err, hub.ErrGone); s.Gone {
+		err = nil
+	}
+	return s, err
+}
+
+// S8: a client that stops reading harms nobody else: the others' latencies are
+// the same to the nanosecond. It costs the server one socket buffer and its
+// place in the log, which is the same for all. Without a deadline for writes a
+// stream's handler and connection wait as long as the client likes: they are
+// there an hour later. With one they are gone after it. A poll holds neither
+// a handler nor a write, but an idle connection.
+func TestDeliveryToAStalledClient(t *testing.T) {
+	const deadline = 10 * time.Second
+	run(t, everyTransport, func(t *testing.T, s setup.Setup) {
+		alone := stalled(0, 1000)
+		alone.Stalled = false
+		undisturbed := played(t, "slow", slow, s, alone)
+		require.Equal(t, 3, undisturbed.Serving)
+
+		forever := played(t, "slow", slow, s, stalled(0, 1000))
+		assert.Equal(t, undisturbed.Latency, forever.Latency, "of those who read")
+		assert.Equal(t, 4, forever.Serving, "connections after an hour, without a deadline")
+
+		mended := played(t, "slow", slow, s, stalled(deadline, 1000))
+		assert.Equal(t, undisturbed.Latency, mended.Latency, "of those who read")
+		assert.LessOrEqual(t, mended.Held, socketBuffer, "bytes that wait for the one who does not")
+		assert.EqualValues(t, 500, mended.Resumed, "it reads the rest when it is back: the log has it")
+		if s.Transport == "poll" {
+			assert.Equal(t, 4, mended.Serving, "nobody writes, nobody waits")
+			return
+		}
+		assert.Equal(t, 3, mended.Serving, "connections after an hour, with a deadline")
+		assert.InDelta(t, deadline.Seconds(), mended.Cut.Seconds(), 0.5, "seconds until it is cut off: the deadline, once the socket is full")
+	})
+}
+
+// S8: a client that was cut off, or was merely slow, and comes back when the
+// log has moved on is told so. It is never left with a gap.
+func TestDeliveryTellsWhatIsGone(t *testing.T) {
+	run(t, everyTransport, func(t *testing.T, s setup.Setup) {
+		for _, deadline := range []time.Duration{0, 10 * time.Second} {
+			s := played(t, "slow", slow, s, stalled(deadline, 100))
+			assert.True(t, s.Gone, "it is told, with a deadline of %v", deadline)
+			assert.Less(t, s.Resumed, uint64(400), "after what its socket held")
+		}
+	})
+}

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		"connect": child.Once(roundTripsToConnect),
 		"weather": child.Once(weather),
 		"resume":  child.Once(resumption),
+		"slow":    child.Once(slow),
 	}
 	maps.Copy(roles, measure.Roles)
 	child.Main(roles)

@@ -33,7 +33,7 @@ type Stall struct {
 	Latency []time.Duration // of every event at every client that reads
 	Cut     time.Duration   // from the stall to the server's closing of the connection; 0: it had not when the hour was over
 	Serving int             // connections at the server then
-	Held    int             // bytes that had waited for the stalled client on that connection, and that it then read
+	Held    int             // bytes that had waited for the stalled client in its socket
 	Resumed uint64          // the last event that came to it in the end, once and in order
 }
 
@@ -155,6 +155,7 @@ func (l *lateReader) next() error {
 }
 
 func (l *lateReader) wake() error {
+	l.conn.since = time.Now()
 	close(l.conn.awake)
 	return <-l.ended
 }
@@ -163,18 +164,30 @@ func (l *lateReader) wake() error {
 type stalling struct {
 	net.Conn
 	stalled, awake chan struct{} // are closed
-	held           int
+	since          time.Time     // when it was awake again
+	held           int           // bytes read at that moment: they had waited
 }
 
 func (c *stalling) Read(data []byte) (int, error) {
+	after := c.wait()
 	n, err := c.Conn.Read(data)
+	if after && time.Now().Equal(c.since) {
+		c.held += n
+	}
+	c.wait() // it may have stalled meanwhile
+	return n, err
+}
+
+// wait waits until the connection is awake. It says whether it is after a
+// stall, rather than before it.
+func (c *stalling) wait() (after bool) {
 	select {
 	case <-c.stalled:
 		<-c.awake
-		c.held += n
+		return true
 	default:
+		return false
 	}
-	return n, err
 }
 
 // doors note when a server closes its connections.
