@@ -4,10 +4,12 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"pushcost/internal/certificate"
@@ -65,7 +67,7 @@ func assemble(ctx context.Context, s setup.Setup, at site) (*rig, error) {
 		network = netpath.Loopback(at.path)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &rig{setup: s, contestant: contestant, network: network, hub: at.hub, header: header, addr: "127.0.0.1:0", site: at, ctx: ctx}
+	r := &rig{setup: s, contestant: contestant, network: network, hub: at.hub, header: header, site: at, ctx: ctx}
 	o := &r.site.options
 	o.HTTP, o.Codec, o.IDs = s.HTTP, s.Codec, s.IDs == "on"
 	if s.TLS != "" {
@@ -90,11 +92,13 @@ func assemble(ctx context.Context, s setup.Setup, at site) (*rig, error) {
 // published is in the hub, which is no part of the server: it outlives it as a
 // broker or a database would.
 func (r *rig) start() error {
-	ln, err := r.network.Listen(r.addr)
+	ln, err := r.network.Listen(cmp.Or(r.addr, "127.0.0.1:0"))
 	if err != nil {
 		return err
 	}
-	r.addr = ln.Addr().String()
+	if r.addr == "" {
+		r.addr = ln.Addr().String()
+	}
 	if r.site.tap != nil {
 		ln = r.site.tap(ln)
 	}
@@ -104,10 +108,10 @@ func (r *rig) start() error {
 	ctx, cancel := context.WithCancel(r.ctx)
 	served := make(chan error, 1)
 	go func() { served <- r.contestant.Serve(ctx, ln, r.hub, r.site.options) }()
-	r.halt = func() error {
+	r.halt = sync.OnceValue(func() error {
 		cancel()
 		return <-served
-	}
+	})
 	return nil
 }
 

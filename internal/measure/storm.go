@@ -32,6 +32,11 @@ type Storm struct {
 	Suppressed, Repeated int
 }
 
+// Metrics are the figures of a storm that have to be zero.
+func (s Storm) Metrics() []Metric {
+	return []Metric{{"lost", float64(s.Lost)}, {"dup", float64(s.Dup)}}
+}
+
 // What a storm is like. There are eight events a second; a connection is cut
 // after a second or two, and now and then the server is restarted or the
 // client reloaded.
