@@ -32,19 +32,20 @@ import (
 const everyTransport = "transport=ws/lib=gorilla|coder|gws/http=1.1/headers=bare transport=ws/http=2/headers=bare " +
 	"transport=sse/http=1.1|2/headers=bare/ids=on transport=poll/http=1.1|2/headers=bare"
 
-// A virtualRun is an experiment in virtual time, as a child process is told it.
-type virtualRun[P any] struct {
+// A VirtualRun is an experiment in virtual time, as a child process is told it
+// (by net/rpc, hence the capital).
+type VirtualRun[P any] struct {
 	Setup setup.Setup
 	Plan  P
 }
 
 // played runs f over a setup in virtual time: in a child, which plays a role of
 // TestMain's, where the setup needs a process of its own.
-func played[P, Out any](tb testing.TB, name string, f func(virtualRun[P]) (Out, error), s setup.Setup, plan P) (out Out) {
+func played[P, Out any](tb testing.TB, name string, f func(VirtualRun[P]) (Out, error), s setup.Setup, plan P) (out Out) {
 	tb.Helper()
 	contestant, err := s.Contestant()
 	require.NoError(tb, err)
-	if in := (virtualRun[P]{s, plan}); contestant.GODEBUG != "" {
+	if in := (VirtualRun[P]{s, plan}); contestant.GODEBUG != "" {
 		err = apart(tb, name, contestant.GODEBUG, in, &out)
 	} else {
 		out, err = f(in)
@@ -62,7 +63,7 @@ func cuts() int {
 	return 1_000
 }
 
-func weather(r virtualRun[int]) (storm measure.Storm, err error) {
+func weather(r VirtualRun[int]) (storm measure.Storm, err error) {
 	err = experiment(r.Setup, func(ctx context.Context) (err error) {
 		storm, err = measure.Weather(ctx, r.Setup, 1, r.Plan)
 		return err
@@ -95,7 +96,7 @@ func TestDeliverySurvivesCuts(t *testing.T) {
 // round trip.
 const told, chosen, rtt = 700 * time.Millisecond, time.Second, 100 * time.Millisecond
 
-func resumption(r virtualRun[netpath.Path]) (res measure.Resumption, err error) {
+func resumption(r VirtualRun[netpath.Path]) (res measure.Resumption, err error) {
 	err = experiment(r.Setup, func(ctx context.Context) (err error) {
 		res, err = measure.Resume(ctx, r.Setup, r.Plan, resume.Backoff{Base: chosen, Cap: chosen}, told)
 		return err
@@ -174,14 +175,14 @@ func stalled(deadline time.Duration, keeps int) measure.StallPlan {
 
 const socketBuffer = 64 << 10
 
-// A slowed is a stall and whether the client was told in the end that events
+// A Slowed is a stall and whether the client was told in the end that events
 // were gone: an error does not come back from a child process.
-type slowed struct {
+type Slowed struct {
 	measure.Stall
 	Gone bool
 }
 
-func slow(r virtualRun[measure.StallPlan]) (s slowed, err error) {
+func slow(r VirtualRun[measure.StallPlan]) (s Slowed, err error) {
 	err = experiment(r.Setup, func(ctx context.Context) (err error) {
 		s.Stall, err = measure.Slow(ctx, r.Setup, r.Plan)
 		return err

@@ -42,7 +42,7 @@ func (s Storm) Metrics() []Metric {
 // client reloaded.
 const (
 	stormPause     = 250 * time.Millisecond // from one publication, of one to three events, to the next: a mean, like the next two
-	stormRestarts  = 8 * time.Second
+	stormRestarts  = 5 * time.Second
 	stormReloads   = 30 * time.Second
 	stormDown      = 2 * time.Second // the longest that a restart takes
 	stormHeartbeat = time.Second
