@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -87,4 +88,50 @@ func TestAWriteDeadlineEndsThoseWhoDoNotRead(t *testing.T) {
 			return errors.Join(err, reader.Close())
 		}))
 	})
+}
+
+// Over HTTP/2 a client may stop reading one stream of a connection that lives:
+// of its streams only that one is reset.
+func TestAWriteDeadlineResetsAStreamOfHTTP2(t *testing.T) {
+	events := feed.Text(200, 1<<10)
+	s := setup.Setup{Transport: "sse", HTTP: transport.HTTP2, Headers: "bare"}
+	require.NoError(t, virtual.Run(func(ctx context.Context) (err error) {
+		r, err := assemble(ctx, s, site{path: netpath.Symmetric(time.Millisecond), hub: hub.NewHub(len(events)+1, ""), options: transport.Options{WriteDeadline: 10 * time.Second}})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.stop()) }()
+		client := r.client("")
+		client.HTTP.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10} // what a stream may send that nobody reads
+		stalled, err := r.open(client, 0)
+		if err != nil {
+			return err
+		}
+		defer stalled.Close()
+		reader, err := r.open(client, 0)
+		if err != nil {
+			return err
+		}
+		defer reader.Close()
+		log := r.hub.Room("")
+		for _, event := range events {
+			log.Publish(event)
+		}
+		for i, event := range events {
+			if err := arrives(reader, uint64(i+1), event); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Hour)
+		log.Publish([]byte("end"))
+		if err := arrives(reader, uint64(len(events)+1), []byte("end")); err != nil {
+			return err
+		}
+		for err == nil {
+			_, err = stalled.Next()
+		}
+		assert.ErrorContains(t, err, "INTERNAL_ERROR", "the stalled stream, once what had come is read")
+		assert.Equal(t, 1, r.network.Count().Conns, "both streams had one connection")
+		return nil
+	}))
 }
