@@ -92,9 +92,8 @@ func TestDeliverySurvivesCuts(t *testing.T) {
 	})
 }
 
-// A client's wait after a reset, as SSE is told and as others choose, and the
-// round trip.
-const told, chosen, rtt = 700 * time.Millisecond, time.Second, 100 * time.Millisecond
+// A client's wait after a reset, as SSE is told it and as others choose.
+const told, chosen = 700 * time.Millisecond, time.Second
 
 func resumption(r VirtualRun[netpath.Path]) (res measure.Resumption, err error) {
 	err = experiment(r.Setup, func(ctx context.Context) (err error) {
@@ -117,8 +116,8 @@ func TestDeliveryResumes(t *testing.T) {
 		case s.Transport == "poll" && s.HTTP == transport.HTTP1:
 			want = 0
 		}
-		want += time.Duration(connect(t, s) * float64(rtt))
-		assert.Equal(t, want, played(t, "resume", resumption, s, netpath.Symmetric(rtt/2)).Took)
+		want += time.Duration(connect(t, s) * float64(far.Path.RTT()))
+		assert.Equal(t, want, played(t, "resume", resumption, s, far.Path).Took)
 	})
 }
 
@@ -304,7 +303,7 @@ func firstEvent(t *testing.T, ctx context.Context, server measure.Server, url st
 func BenchmarkDeliveryResume(b *testing.B) {
 	report(b, everyTransport, func(b *testing.B, s setup.Setup) []measure.Metric {
 		return append(
-			played(b, "resume", resumption, s, netpath.Symmetric(rtt/2)).Metrics(),
+			played(b, "resume", resumption, s, far.Path).Metrics(),
 			played(b, "weather", weather, s, cuts()).Metrics()...)
 	})
 }

@@ -89,7 +89,9 @@ type Options struct {
 // A Stream is a subscription at the client.
 type Stream interface {
 	// Next waits for the next event. A transport that carries no ids counts. A
-	// *Refusal is no end of the stream.
+	// *Refusal is no end of the stream. It fails with [hub.ErrGone] where the
+	// server says that events would be missing; a stream of SSE just ends then,
+	// and it is Open that fails so.
 	Next() (hub.Event, error)
 
 	// Send sends a command up and returns once it is written; ack waits for
