@@ -46,6 +46,7 @@ type Delivery struct {
 	Payload  int64         // bytes of all events
 	Open     netpath.Count // up to a subscribed, quiet path
 	Steady   netpath.Count // from the first event's publication on
+	Behind   netpath.Count // the same as Steady between the proxy and the server, where there is one
 	Requests int64         // HTTP requests, the opening's included
 
 	// Latency is how long each event was under way, from its publication to
@@ -89,6 +90,7 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 		return d, err
 	}
 	d.Open = r.network.Count()
+	behind := r.countBehind()
 	cpu, begin := child.CPU(), time.Now()
 	published := make([]time.Time, len(p.Events))
 	collect := func() error {
@@ -118,6 +120,7 @@ func Deliver(ctx context.Context, s setup.Setup, p Plan) (d Delivery, err error)
 		return d, err
 	}
 	d.Steady = r.network.Count().Sub(d.Open)
+	d.Behind = r.countBehind().Sub(behind)
 	d.Requests = client.Requests()
 	// Had an event come twice, it would come before this one.
 	last := log.Publish([]byte(`"end"`))

@@ -21,6 +21,8 @@ var Units = []struct{ Name, Policy string }{
 	{"steady-up-B", "assume=exact better=lower"},   // client to server, from the first event on
 	{"steady-down-B", "assume=exact better=lower"}, // server to client
 	{"overhead-B", "assume=exact better=lower"},    // steady-down-B minus the payload
+	{"behind-up-B", "assume=exact better=lower"},   // proxy to server, where there is a proxy
+	{"behind-down-B", "assume=exact better=lower"}, // server to proxy
 	{"writes", "assume=exact better=lower"},        // calls of Write on either socket, from the first event on
 	{"wire-up-B", "assume=exact better=lower"},     // the opening and all the rest
 	{"wire-down-B", "assume=exact better=lower"},
@@ -86,7 +88,7 @@ func (d Delivery) Metrics() []Metric {
 	if d.Setup.HTTP == transport.HTTP2 && d.Setup.TLS != "" {
 		open = "h2-open-B"
 	}
-	return []Metric{
+	metrics := []Metric{
 		{up, float64(d.Steady.Up.Bytes)},
 		{"steady-down-B", float64(d.Steady.Down.Bytes)},
 		{"overhead-B", float64(d.Overhead())},
@@ -96,6 +98,10 @@ func (d Delivery) Metrics() []Metric {
 		{open, float64(d.Open.Up.Bytes + d.Open.Down.Bytes)},
 		{"wire-B", float64(d.Wire())},
 	}
+	if d.Setup.Proxy != "" {
+		metrics = append(metrics, Metric{"behind-up-B", float64(d.Behind.Up.Bytes)}, Metric{"behind-down-B", float64(d.Behind.Down.Bytes)})
+	}
+	return metrics
 }
 
 // mapOrder says whether the bytes up depend on the order of a Go map. Every

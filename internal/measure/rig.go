@@ -7,8 +7,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"pushcost/internal/feed"
 	"pushcost/internal/hub"
 	"pushcost/internal/netpath"
+	"pushcost/internal/proxy"
 	"pushcost/internal/setup"
 	"pushcost/internal/transport"
 )
@@ -28,7 +31,8 @@ const host = "localhost:8080"
 type rig struct {
 	setup      setup.Setup
 	contestant transport.Transport
-	network    netpath.Network
+	network    netpath.Network // the one that clients are on
+	behind     netpath.Network // between the proxy and the server; nil without a proxy
 	hub        *hub.Hub
 	clients    []*transport.Client
 	header     http.Header
@@ -70,6 +74,13 @@ func assemble(ctx context.Context, s setup.Setup, at site) (*rig, error) {
 	r := &rig{setup: s, contestant: contestant, network: network, hub: at.hub, header: header, site: at, ctx: ctx}
 	o := &r.site.options
 	o.HTTP, o.Codec, o.IDs = s.HTTP, s.Codec, s.IDs == "on"
+	if p, ok := proxy.Named(s.Proxy); ok {
+		o.HTTP = cmp.Or(transport.HTTP(p.Server), s.HTTP)
+		r.behind = netpath.Memory(netpath.Path{}) // next to the server
+		if s.Net == "loopback" {
+			r.behind = netpath.Loopback(netpath.Path{})
+		}
+	}
 	if s.TLS != "" {
 		r.serverTLS, r.tls = certificate.Configs(s.HTTP)
 	}
@@ -99,18 +110,33 @@ func (r *rig) start() error {
 	if r.addr == "" {
 		r.addr = ln.Addr().String()
 	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	served := make(chan error, 2)
+	servers := 1
+	if p, ok := proxy.Named(r.setup.Proxy); ok {
+		servers++
+		front := ln
+		if ln, err = r.behind.Listen("127.0.0.1:0"); err != nil {
+			cancel()
+			return errors.Join(err, front.Close())
+		}
+		to := proxy.Server{Addr: ln.Addr().String()}
+		to.Dial = func(ctx context.Context) (net.Conn, error) { return r.behind.Dial(ctx, "tcp", to.Addr) }
+		go func() { served <- p.Serve(ctx, front, to) }()
+	}
 	if r.site.tap != nil {
 		ln = r.site.tap(ln)
 	}
 	if r.serverTLS != nil {
 		ln = tls.NewListener(ln, r.serverTLS)
 	}
-	ctx, cancel := context.WithCancel(r.ctx)
-	served := make(chan error, 1)
 	go func() { served <- r.contestant.Serve(ctx, ln, r.hub, r.site.options) }()
-	r.halt = sync.OnceValue(func() error {
+	r.halt = sync.OnceValue(func() (err error) {
 		cancel()
-		return <-served
+		for range servers {
+			err = errors.Join(err, <-served)
+		}
+		return err
 	})
 	return nil
 }
@@ -138,6 +164,9 @@ func (r *rig) client(room string) *transport.Client {
 	if r.setup.HTTP == transport.HTTP1 { // a browser's six connections per origin: a stream and five for commands
 		c.HTTP.MaxConnsPerHost, c.HTTP.MaxIdleConnsPerHost = 6, 6
 	}
+	if p, _ := proxy.Named(r.setup.Proxy); p.Connect {
+		c.HTTP.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy:3128"})
+	}
 	r.clients = append(r.clients, c)
 	return c
 }
@@ -146,6 +175,14 @@ func (r *rig) client(room string) *transport.Client {
 // stream ends with the rig.
 func (r *rig) open(c *transport.Client, after uint64) (transport.Stream, error) {
 	return r.contestant.Open(r.ctx, c, after)
+}
+
+// countBehind is what has crossed between the proxy and the server.
+func (r *rig) countBehind() netpath.Count {
+	if r.behind == nil {
+		return netpath.Count{}
+	}
+	return r.behind.Count()
 }
 
 // subscribed waits until the server has sent a room's events to a subscriber

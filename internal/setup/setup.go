@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"pushcost/internal/codec"
+	"pushcost/internal/proxy"
 	"pushcost/internal/transport"
 )
 
@@ -20,8 +21,9 @@ type Setup struct {
 	TLS       string         `key:"tls"`       // 1.3; empty: none (HTTP/2 is then h2c)
 	Headers   string         `key:"headers"`   // a profile of package feed
 	Codec     codec.Name     `key:"codec"`
-	IDs       string         `key:"ids"` // on: an id: line per event
-	Net       string         `key:"net"` // loopback: real sockets; empty: memory
+	IDs       string         `key:"ids"`   // on: an id: line per event
+	Proxy     string         `key:"proxy"` // one of package proxy, between client and server
+	Net       string         `key:"net"`   // loopback: real sockets; empty: memory
 }
 
 // String is the setup's name: transport=sse/http=2/headers=chrome.
@@ -99,10 +101,20 @@ func (s Setup) Impossible() string {
 		return fmt.Sprintf("%s sends no ids", t.Name)
 	case s.TLS != "" && s.TLS != "1.3":
 		return fmt.Sprintf("tls is 1.3 or absent, not %q", s.TLS)
+	case s.Proxy != "" && !s.passes():
+		return fmt.Sprintf("no proxy is called %s, or it cannot carry this", s.Proxy)
 	case s.Net != "" && s.Net != "loopback":
 		return fmt.Sprintf("net is loopback or absent, not %q", s.Net)
 	}
 	return ""
+}
+
+// passes says whether there is a proxy of this name that can carry the setup.
+func (s Setup) passes() bool {
+	p, ok := proxy.Named(s.Proxy)
+	return ok && slices.Contains(p.HTTP, string(s.HTTP)) && (s.TLS == "" || p.TLS) &&
+		(p.Program == "" || s.Net == "loopback") &&
+		(p.Server == "" || s.Transport != "ws" || s.HTTP == transport.HTTP1) // no RFC 8441
 }
 
 // Cross returns every setup a pattern stands for that can exist. A pattern is a

@@ -36,6 +36,7 @@ func anyOrigin(*http.Request) bool { return true }
 func dialGorilla(ctx context.Context, c *Client, path string) (socket, http.Header, error) {
 	d := websocket.Dialer{
 		NetDialContext:    c.HTTP.DialContext,
+		Proxy:             c.HTTP.Proxy,
 		TLSClientConfig:   c.HTTP.TLSClientConfig,
 		EnableCompression: c.Codec != codec.Identity,
 	}

@@ -42,6 +42,9 @@ func serveSSE(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-store")
+		if o.Unbuffered {
+			w.Header().Set("X-Accel-Buffering", "no")
+		}
 		if o.Codec != codec.Identity {
 			w.Header().Set("Content-Encoding", string(o.Codec))
 		}

@@ -6,6 +6,7 @@ package transport
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -73,6 +74,10 @@ type Options struct {
 	// Retry is the reconnection time that a client of SSE is told, in whole
 	// milliseconds. It is asked for each of them. Nil: none is told.
 	Retry func() time.Duration
+
+	// Unbuffered asks proxies on the way not to hold an event stream back
+	// (X-Accel-Buffering: no).
+	Unbuffered bool
 
 	// Admit refuses a client its stream, before it is opened or upgraded. Nil:
 	// everybody is admitted.
@@ -183,6 +188,9 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
 		return nil, err
+	}
+	if c.HTTP.Proxy != nil {
+		return nil, errors.New("this library is not dialed through a proxy here")
 	}
 	conn, err := c.HTTP.DialContext(ctx, "tcp", u.Host)
 	if err != nil || u.Scheme == "http" {
