@@ -2,17 +2,20 @@ package pushcost
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -272,6 +275,162 @@ func TestDeliveryBuffering(t *testing.T) {
 		mended, _ := hundred(t, c.setup, c.options)
 		assert.Equal(t, ticks(100, time.Second), mended, "%s: each at once", name)
 	}
+}
+
+// E19, E19b: the real nginx, and the model of it, which agree: both hold the
+// same events until the end and give others in lumps of the same size. What
+// mends it are either directive, the answer's X-Accel-Buffering, and HTTP/1.1 to
+// the server (nginx's default since 1.29.7): a chunk that is complete is
+// passed on, only the head waits for the first one.
+func TestDeliveryNginx(t *testing.T) {
+	needs(t, "nginx")
+	version, err := exec.Command("nginx", "-v").CombinedOutput()
+	require.NoError(t, err)
+	t.Logf("%s", bytes.TrimSpace(version))
+	each := slices.Repeat([]int{1}, 100)
+	for name, c := range map[string]struct {
+		nginx, model, accel string
+		headLate            bool // here and in the model
+		modelHeadLate       bool
+	}{
+		"default":               {nginx: "nginx", model: "buffering", headLate: true, modelHeadLate: true},
+		"X-Accel-Buffering: no": {nginx: "nginx", model: "buffering", accel: "no"},
+		"proxy_buffering off":   {nginx: "nginx-off", model: "buffering-off"},
+		"HTTP/1.1":              {nginx: "nginx-upgrade", model: "reverse", headLate: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := feed.Trades()[:100]
+			var model lumps
+			require.NoError(t, virtual.Run(func(ctx context.Context) (err error) {
+				model, err = through(ctx, c.model, netpath.Memory(netpath.Path{}), c.accel, !c.modelHeadLate, events)
+				return err
+			}))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			real, err := through(ctx, c.nginx, netpath.Loopback(netpath.Path{}), c.accel, !c.headLate, events)
+			require.NoError(t, err)
+			t.Logf("events a lump: nginx %v, model %v", real, model)
+			require.Len(t, real, len(model))
+			for i, n := range model {
+				assert.InDelta(t, n, real[i], 1, "lump %d", i+1)
+			}
+			if name == "default" {
+				assert.Len(t, real, 4, "three buffers are passed on, what is in the fourth comes at the end")
+			} else {
+				assert.Equal(t, each, []int(real), "each event is passed on before the next is sent")
+			}
+		})
+	}
+}
+
+// lumps are how an answer of events came: how many of them were complete with
+// each of its chunks. That two share a chunk proves that the first was held,
+// since a chunk begins with its length.
+type lumps []int
+
+// through sends events through a proxy, each once the proxy has had its
+// opportunity to pass on the one before, and then ends the answer. The head of
+// the answer has to come before the events, or with them.
+func through(ctx context.Context, name string, network netpath.Network, accel string, headFirst bool, events [][]byte) (l lumps, err error) {
+	p, _ := proxy.Named(name)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	front, err := network.Listen("127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	ln, err := network.Listen("127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	publish, sent := make(chan []byte), make(chan error)
+	stream := told(publish, func(w http.ResponseWriter, data []byte) error {
+		err := flushed(w, data)
+		sent <- err
+		return err
+	})
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" {
+			w.Header().Set("X-Accel-Buffering", accel)
+			stream(w, r)
+		}
+	})}
+	go srv.Serve(ln)
+	defer srv.Close()
+	to := proxy.Server{Addr: ln.Addr().String(), Dial: func(ctx context.Context) (net.Conn, error) { return network.Dial(ctx, "tcp", ln.Addr().String()) }}
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(ctx, front, to) }()
+	defer func() {
+		cancel()
+		err = errors.Join(err, <-served)
+	}()
+
+	// pass lets the proxy do what it has to: in virtual time it has for ever,
+	// and nginx's one worker has when it has answered twice.
+	pass := func() error { time.Sleep(time.Second); return nil }
+	if p.Program != "" {
+		client := &http.Client{Transport: &http.Transport{DialContext: network.Dial}}
+		defer client.CloseIdleConnections()
+		pass = func() error {
+			for range 2 {
+				resp, err := client.Get("http://" + front.Addr().String())
+				if err != nil {
+					return err
+				}
+				resp.Body.Close()
+			}
+			return nil
+		}
+	}
+	conn, err := network.Dial(ctx, "tcp", front.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if _, err := io.WriteString(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(<-sent, pass()); err != nil {
+		return nil, err
+	}
+	answer := bufio.NewReader(conn)
+	if !headFirst {
+		conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+	}
+	switch _, err := answer.Peek(1); {
+	case headFirst && err != nil:
+		return nil, err
+	case !headFirst && err == nil:
+		return nil, errors.New("the head came first")
+	}
+	conn.SetReadDeadline(time.Time{})
+	for _, event := range events {
+		publish <- eventstream.AppendEvent(nil, "", event)
+		if err := errors.Join(<-sent, pass()); err != nil {
+			return nil, err
+		}
+	}
+	close(publish)
+	raw, err := io.ReadAll(answer)
+	if err != nil {
+		return nil, err
+	}
+	_, body, _ := bytes.Cut(raw, []byte("\r\n\r\n"))
+	var text []byte
+	for before := 0; ; before = bytes.Count(text, []byte("\n\n")) {
+		length, rest, _ := bytes.Cut(body, []byte("\r\n"))
+		n, err := strconv.ParseUint(string(length), 16, 31)
+		if err != nil || len(rest) < int(n)+2 {
+			return nil, fmt.Errorf("not a chunk: %.60q", body)
+		}
+		if n == 0 {
+			break
+		}
+		text, body = append(text, rest[:n]...), rest[n+2:]
+		l = append(l, bytes.Count(text, []byte("\n\n"))-before)
+	}
+	return l, nil
 }
 
 type options = transport.Options
