@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -119,13 +118,13 @@ func TestDeliveryIdlePing(t *testing.T) {
 func TestDeliveryWriteTimeout(t *testing.T) {
 	const timeout, every = 30 * time.Second, 7 * time.Second
 	for version, cut := range map[transport.HTTP]time.Duration{transport.HTTP1: 35 * time.Second, transport.HTTP2: timeout} {
-		broken := &http.Server{WriteTimeout: timeout, Handler: ticking(500, every, flushed)}
+		broken := &http.Server{WriteTimeout: timeout, Handler: streaming(ticking(500, every), flushed)}
 		seen, end, err := watch(t, version, broken)
 		assert.Equal(t, ticks(4, every), seen, "events until then, HTTP/%s", version)
 		assert.Error(t, err, "the end is not a clean one")
 		assert.Equal(t, cut, end, "HTTP/%s", version)
 
-		mended := &http.Server{WriteTimeout: timeout, Handler: ticking(500, every, func(w http.ResponseWriter, data []byte) error {
+		mended := &http.Server{WriteTimeout: timeout, Handler: streaming(ticking(500, every), func(w http.ResponseWriter, data []byte) error {
 			c := http.NewResponseController(w)
 			before := c.SetWriteDeadline(time.Now().Add(timeout))
 			sent := flushed(w, data)
@@ -156,15 +155,15 @@ func TestDeliveryFlush(t *testing.T) {
 		"compressed":     {send: flushed, wrap: compressing(flushing), seen: ticks(n, every)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var failed error
-			handler := http.Handler(ticking(n, every, func(w http.ResponseWriter, data []byte) error {
-				failed = c.send(w, data) // which many handlers do not look at
-				return nil
-			}))
-			if c.wrap != nil {
-				handler = c.wrap(handler)
-			}
 			for _, version := range []transport.HTTP{transport.HTTP1, transport.HTTP2} {
+				var failed error
+				handler := http.Handler(streaming(ticking(n, every), func(w http.ResponseWriter, data []byte) error {
+					failed = c.send(w, data)
+					return nil // many handlers do not look
+				}))
+				if c.wrap != nil {
+					handler = c.wrap(handler)
+				}
 				seen, _, err := watch(t, version, &http.Server{Handler: handler})
 				assert.Equal(t, c.seen, seen, "when events arrived, HTTP/%s", version)
 				assert.Equal(t, io.EOF, err, "none is lost")
@@ -194,7 +193,7 @@ func curl(t *testing.T, flush, unbuffered bool) {
 	if flush {
 		send = flushed
 	}
-	url := listening(t, told(events, send))
+	url := listening(t, streaming(dictated(events), send))
 	printed, err := os.Create(filepath.Join(t.TempDir(), "stdout")) // a file tells at once what was written to it
 	require.NoError(t, err)
 	defer printed.Close()
@@ -223,17 +222,17 @@ func curl(t *testing.T, flush, unbuffered bool) {
 	const n = 10
 	var before, total int64
 	for i := range n {
-		event := eventstream.AppendEvent(nil, "", fmt.Appendf(nil, "event %d", i))
+		event := fmt.Appendf(nil, "event %d", i)
 		events <- event
 		if flush {
-			await(fmt.Sprintf("event %d", i)) // and so it is done with the one before
+			await(string(event)) // and so it is done with the one before
 			if unbuffered {
 				assert.GreaterOrEqual(t, size(), before, "-N prints each event")
 			} else {
 				assert.Zero(t, size(), "without it, curl keeps them to itself")
 			}
 		}
-		before, total = total, total+int64(len(event))
+		before, total = total, total+int64(len(eventstream.AppendEvent(nil, "", event)))
 	}
 	close(events)
 	if !flush {
@@ -245,195 +244,240 @@ func curl(t *testing.T, flush, unbuffered bool) {
 	assert.Equal(t, total, size(), "in the end all is there")
 }
 
-// E19: a buffering proxy holds SSE. Of a hundred events of 131 B on average,
-// one a second, two or three dozen come together, the first when the buffer of
-// 4 KB is full (late); the rest when the proxy loses patience with a silent
-// server, whose stream it cuts (at the end); with heartbeats not in an hour
-// (never). Until the first lump the client does not even see a status.
+// E19: a buffering proxy holds SSE. Of a hundred events, one a second, the
+// first comes after half a minute, when 4 KB are full, with all others so far
+// (late); those after the last full buffer come when the answer ends (see the
+// next test) or, if the server is silent for 60 s, are dropped with the stream
+// (never). Heartbeats only keep that from being noticed.
 func TestDeliveryBuffering(t *testing.T) {
 	held := cell(t, "transport=sse/http=1.1/headers=bare/proxy=buffering")
 	silent, end := hundred(t, held, options{})
-	require.Len(t, silent, 100)
-	assert.Greater(t, silent[0], 25*time.Second, "the first event comes late")
-	assert.Equal(t, silent[0], silent[20], "with others")
-	assert.Equal(t, 100*time.Second+proxy.ReadTimeout, silent[99], "the last ones when the proxy gives up")
-	assert.Equal(t, silent[99], end, "and cuts")
+	assert.Len(t, silent, 97, "the last three never come")
+	assert.Equal(t, []time.Duration{33 * time.Second, 66 * time.Second, 98 * time.Second}, slices.Compact(slices.Clone(silent)), "the others come in lumps")
+	assert.Equal(t, 100*time.Second+proxy.ReadTimeout, end, "the stream is cut")
 
-	beating, _ := hundred(t, held, options{Heartbeat: beat})
-	assert.Equal(t, silent[:len(beating)], beating, "heartbeats change nothing for those before")
-	assert.Less(t, len(beating), 100, "and keep the last ones from ever coming")
+	beating, end := hundred(t, held, options{Heartbeat: beat})
+	assert.Equal(t, silent, beating, "heartbeats bring nothing")
+	assert.Zero(t, end, "but keep the stream, for an hour")
 
-	off := held
-	off.Proxy = "buffering-off"
-	for name, c := range map[string]struct {
-		setup   setup.Setup
-		options options
+	off := cell(t, "transport=sse/http=1.1/headers=bare/proxy=buffering-off")
+	mended, _ := hundred(t, off, options{Heartbeat: beat})
+	assert.Equal(t, ticks(100, time.Second), mended, "proxy_buffering off: each at once")
+	mended, _ = hundred(t, held, options{Heartbeat: beat, Unbuffered: true})
+	assert.Equal(t, ticks(100, time.Second), mended, "X-Accel-Buffering: no: each at once")
+}
+
+// E19, E19b: the real nginx and the model of it hold the same events until the
+// end, and pass on the others in lumps of the same size. Either directive mends
+// it, the answer's X-Accel-Buffering, or HTTP/1.1 to the server (nginx's default
+// since 1.29.7): it passes on a chunk that is complete, and only the head
+// still waits for the first.
+func TestDeliveryNginx(t *testing.T) {
+	lumps, each := []int{32, 33, 33, 2}, slices.Repeat([]int{1}, 100)
+	for mend, c := range map[string]struct {
+		proxies []string
+		answer  http.Header
+		head    bool
+		want    []int
 	}{
-		"X-Accel-Buffering: no": {held, options{Heartbeat: beat, Unbuffered: true}},
-		"proxy_buffering off":   {off, options{Heartbeat: beat}},
+		"none":                  {proxies: []string{"buffering", "nginx"}, want: lumps},
+		"X-Accel-Buffering: no": {proxies: []string{"buffering", "nginx"}, answer: http.Header{"X-Accel-Buffering": {"no"}}, head: true, want: each},
+		"proxy_buffering off":   {proxies: []string{"buffering-off", "nginx-off"}, head: true, want: each},
+		"HTTP/1.1":              {proxies: []string{"nginx-upgrade"}, want: each},
 	} {
-		mended, _ := hundred(t, c.setup, c.options)
-		assert.Equal(t, ticks(100, time.Second), mended, "%s: each at once", name)
+		for _, name := range c.proxies {
+			t.Run(mend+"/"+name, func(t *testing.T) {
+				got, err := held(t, name, measure.LumpPlan{Answer: c.answer, Head: c.head, Events: feed.Trades()[:100]})
+				require.NoError(t, err)
+				require.Len(t, got, len(c.want))
+				for i := range got {
+					assert.InDelta(t, c.want[i], got[i], 1, "events in lump %d", i+1)
+				}
+			})
+		}
 	}
 }
 
-// E19, E19b: the real nginx, and the model of it, which agree: both hold the
-// same events until the end and give others in lumps of the same size. What
-// mends it are either directive, the answer's X-Accel-Buffering, and HTTP/1.1 to
-// the server (nginx's default since 1.29.7): a chunk that is complete is
-// passed on, only the head waits for the first one.
-func TestDeliveryNginx(t *testing.T) {
-	needs(t, "nginx")
-	version, err := exec.Command("nginx", "-v").CombinedOutput()
-	require.NoError(t, err)
-	t.Logf("%s", bytes.TrimSpace(version))
-	each := slices.Repeat([]int{1}, 100)
-	for name, c := range map[string]struct {
-		nginx, model, accel string
-		headLate            bool // here and in the model
-		modelHeadLate       bool
-	}{
-		"default":               {nginx: "nginx", model: "buffering", headLate: true, modelHeadLate: true},
-		"X-Accel-Buffering: no": {nginx: "nginx", model: "buffering", accel: "no"},
-		"proxy_buffering off":   {nginx: "nginx-off", model: "buffering-off"},
-		"HTTP/1.1":              {nginx: "nginx-upgrade", model: "reverse", headLate: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			events := feed.Trades()[:100]
-			var model lumps
-			require.NoError(t, virtual.Run(func(ctx context.Context) (err error) {
-				model, err = through(ctx, c.model, netpath.Memory(netpath.Path{}), c.accel, !c.modelHeadLate, events)
-				return err
-			}))
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			real, err := through(ctx, c.nginx, netpath.Loopback(netpath.Path{}), c.accel, !c.headLate, events)
-			require.NoError(t, err)
-			t.Logf("events a lump: nginx %v, model %v", real, model)
-			require.Len(t, real, len(model))
-			for i, n := range model {
-				assert.InDelta(t, n, real[i], 1, "lump %d", i+1)
-			}
-			if name == "default" {
-				assert.Len(t, real, 4, "three buffers are passed on, what is in the fourth comes at the end")
-			} else {
-				assert.Equal(t, each, []int(real), "each event is passed on before the next is sent")
-			}
+// E19, E28: what nginx does when its server says nothing for too long (60 s,
+// or 1 s where it is told so): it drops the events that it holds, and cuts the
+// stream; a poll that is still parked is answered with 504.
+func TestDeliveryNginxTimeout(t *testing.T) {
+	run(t, "transport=sse|poll/http=1.1/headers=bare/proxy=buffering transport=sse|poll/http=1.1/headers=bare/proxy=nginx-impatient/net=loopback", func(t *testing.T, s setup.Setup) {
+		if s.Proxy != "buffering" {
+			needs(t, "nginx")
+		}
+		require.NoError(t, experiment(s, func(ctx context.Context) error {
+			h := hub.NewHub(3, "")
+			return measure.Serve(ctx, s, netpath.Path{}, h, options{}, func(server measure.Server) error {
+				if s.Transport == "sse" {
+					for _, event := range feed.Trades()[:3] {
+						h.Room("").Publish(event)
+					}
+				}
+				begin := time.Now()
+				stream, err := server.Open(server.Client(""), 0)
+				if err == nil {
+					_, err = stream.Next()
+				}
+				if s.Transport == "sse" {
+					assert.ErrorContains(t, err, "EOF", "its events are lost")
+				} else {
+					assert.ErrorContains(t, err, "504")
+				}
+				if s.Net == "" {
+					assert.Equal(t, proxy.ReadTimeout, time.Since(begin))
+				}
+				return nil
+			})
+		}))
+	})
+}
+
+// E28, S11: SSE and long polling pass a proxy that strips Upgrade, for the same
+// bytes in the same time; long polling passes one that buffers as well, since
+// its answers are complete. A WebSocket passes neither: its server sees a GET
+// and says so, 400 or 426 by library.
+func TestDeliveryStrippedUpgrade(t *testing.T) {
+	run(t, "transport=sse|poll/http=1.1|2/headers=bare/proxy=stripping transport=poll/http=1.1/headers=bare/proxy=buffering", func(t *testing.T, s setup.Setup) {
+		passes(t, s)
+	})
+	for lib, answer := range map[string]string{"gorilla": "400 Bad Request", "coder": "426", "gws": "400 Bad Request"} {
+		run(t, "transport=ws/lib="+lib+"/http=1.1/headers=bare/proxy=stripping|buffering", func(t *testing.T, s setup.Setup) {
+			proxied(t, s, options{}, func(server measure.Server, _ *hub.Log) error {
+				_, err := server.Open(server.Client(""), 0)
+				assert.ErrorContains(t, err, answer)
+				return nil
+			})
 		})
 	}
 }
 
-// lumps are how an answer of events came: how many of them were complete with
-// each of its chunks. That two share a chunk proves that the first was held,
-// since a chunk begins with its length.
-type lumps []int
-
-// through sends events through a proxy, each once the proxy has had its
-// opportunity to pass on the one before, and then ends the answer. The head of
-// the answer has to come before the events, or with them.
-func through(ctx context.Context, name string, network netpath.Network, accel string, headFirst bool, events [][]byte) (l lumps, err error) {
-	p, _ := proxy.Named(name)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	front, err := network.Listen("127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	ln, err := network.Listen("127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	publish, sent := make(chan []byte), make(chan error)
-	stream := told(publish, func(w http.ResponseWriter, data []byte) error {
-		err := flushed(w, data)
-		sent <- err
+// E28, S11: the same by the real nginx, and what lets WebSockets pass: HTTP/1.1
+// to the server, and Upgrade and Connection forwarded.
+func TestDeliveryNginxUpgrade(t *testing.T) {
+	needs(t, "nginx")
+	run(t, "transport=poll/http=1.1/headers=bare/proxy=nginx/net=loopback transport=ws|poll/http=1.1/headers=bare/proxy=nginx-upgrade/net=loopback", func(t *testing.T, s setup.Setup) {
+		deliver(t, s, measure.Lockstep(feed.Trades()[:100]))
+	})
+	s := cell(t, "transport=ws/http=1.1/headers=bare/proxy=nginx/net=loopback")
+	err := experiment(s, func(ctx context.Context) error {
+		_, err := measure.Deliver(ctx, s, measure.Lockstep(feed.Trades()[:1]))
 		return err
 	})
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/events" {
-			w.Header().Set("X-Accel-Buffering", accel)
-			stream(w, r)
-		}
-	})}
-	go srv.Serve(ln)
-	defer srv.Close()
-	to := proxy.Server{Addr: ln.Addr().String(), Dial: func(ctx context.Context) (net.Conn, error) { return network.Dial(ctx, "tcp", ln.Addr().String()) }}
-	served := make(chan error, 1)
-	go func() { served <- p.Serve(ctx, front, to) }()
-	defer func() {
-		cancel()
-		err = errors.Join(err, <-served)
-	}()
+	assert.ErrorContains(t, err, "400 Bad Request", "as it comes, nginx forwards no Upgrade")
+}
 
-	// pass lets the proxy do what it has to: in virtual time it has for ever,
-	// and nginx's one worker has when it has answered twice.
-	pass := func() error { time.Sleep(time.Second); return nil }
-	if p.Program != "" {
-		client := &http.Client{Transport: &http.Transport{DialContext: network.Dial}}
-		defer client.CloseIdleConnections()
-		pass = func() error {
-			for range 2 {
-				resp, err := client.Get("http://" + front.Addr().String())
-				if err != nil {
-					return err
+// E28, S11: everything passes the tunnel of a forward proxy, for one CONNECT
+// and its answer when the connection is opened.
+func TestDeliveryTunnel(t *testing.T) {
+	run(t, "transport=ws/lib=gorilla|coder/http=1.1/tls=1.3/headers=bare/proxy=tunnel transport=sse|poll/http=1.1|2/tls=1.3/headers=bare/proxy=tunnel", func(t *testing.T, s setup.Setup) {
+		tunneled, direct := passes(t, s)
+		if s.HTTP == transport.HTTP1 { // over HTTP/2 the opening's frames may share a record or not
+			const ask = "CONNECT localhost:8080 HTTP/1.1\r\nHost: localhost:8080\r\nUser-Agent: Go-http-client/1.1\r\n\r\n"
+			assert.EqualValues(t, len(ask), tunneled.Open.Up.Bytes-direct.Open.Up.Bytes)
+			assert.EqualValues(t, len("HTTP/1.1 200 Connection established\r\n\r\n"), tunneled.Open.Down.Bytes-direct.Open.Down.Bytes)
+		}
+	})
+}
+
+// E19, E28: everything passes Go's ReverseProxy, with nothing set: it flushes
+// text/event-stream by itself, and forwards Upgrade. Behind it a poll costs
+// 85 B more, the fields that say who asks; events cost what they did.
+func TestDeliveryReverseProxy(t *testing.T) {
+	run(t, "transport=ws|sse|poll/http=1.1/headers=bare/proxy=reverse", func(t *testing.T, s setup.Setup) {
+		d, direct := passes(t, s)
+		assert.Equal(t, direct.Steady.Down.Bytes, d.Behind.Down.Bytes)
+		forwarded := len("X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Host: localhost:8080\r\nX-Forwarded-Proto: http\r\n")
+		assert.Equal(t, direct.Steady.Up.Bytes+int64(forwarded)*(d.Requests-1), d.Behind.Up.Bytes)
+	})
+}
+
+// E8: a browser opens six HTTP/1.1 connections to an origin, over all of its
+// tabs. Six streams take them all: a seventh and a command wait, an hour if
+// need be, until one closes. Over HTTP/2 a hundred streams and the command
+// share one. (Here net/http keeps to that limit.)
+func TestDeliverySixConnections(t *testing.T) {
+	o := options{Commands: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })}
+	for version, streams := range map[transport.HTTP]int{transport.HTTP1: 6, transport.HTTP2: 100} {
+		s := cell(t, "transport=sse/headers=bare/http="+string(version))
+		proxied(t, s, o, func(server measure.Server, log *hub.Log) error {
+			client := server.Client("")
+			var open []transport.Stream
+			for range streams {
+				stream, err := server.Open(client, 0)
+				require.NoError(t, err)
+				open = append(open, stream)
+			}
+			opened, answered := make(chan error, 1), make(chan error, 1)
+			go func() { _, err := server.Open(client, 0); opened <- err }()
+			time.Sleep(time.Second)
+			go func() {
+				ack, err := open[0].Send([]byte("{}"))
+				if err == nil {
+					err = ack()
 				}
-				resp.Body.Close()
+				answered <- err
+			}()
+			time.Sleep(time.Hour)
+			if version == transport.HTTP1 {
+				for i, waiting := range []chan error{opened, answered} {
+					require.Empty(t, waiting, "it waits for a connection")
+					open[i].Close()
+					time.Sleep(time.Second)
+					require.Len(t, waiting, 1, "and has one")
+				}
+				open = open[2:]
+			} else {
+				assert.Equal(t, 1, server.Count().Conns)
+			}
+			assert.NoError(t, errors.Join(<-opened, <-answered))
+			log.Publish([]byte("event"))
+			for _, stream := range open {
+				_, err := stream.Next()
+				assert.NoError(t, err)
 			}
 			return nil
-		}
+		})
 	}
-	conn, err := network.Dial(ctx, "tcp", front.Addr().String())
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if _, err := io.WriteString(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(<-sent, pass()); err != nil {
-		return nil, err
-	}
-	answer := bufio.NewReader(conn)
-	if !headFirst {
-		conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
-	}
-	switch _, err := answer.Peek(1); {
-	case headFirst && err != nil:
-		return nil, err
-	case !headFirst && err == nil:
-		return nil, errors.New("the head came first")
-	}
-	conn.SetReadDeadline(time.Time{})
-	for _, event := range events {
-		publish <- eventstream.AppendEvent(nil, "", event)
-		if err := errors.Join(<-sent, pass()); err != nil {
-			return nil, err
-		}
-	}
-	close(publish)
-	raw, err := io.ReadAll(answer)
-	if err != nil {
-		return nil, err
-	}
-	_, body, _ := bytes.Cut(raw, []byte("\r\n\r\n"))
-	var text []byte
-	for before := 0; ; before = bytes.Count(text, []byte("\n\n")) {
-		length, rest, _ := bytes.Cut(body, []byte("\r\n"))
-		n, err := strconv.ParseUint(string(length), 16, 31)
-		if err != nil || len(rest) < int(n)+2 {
-			return nil, fmt.Errorf("not a chunk: %.60q", body)
-		}
-		if n == 0 {
-			break
-		}
-		text, body = append(text, rest[:n]...), rest[n+2:]
-		l = append(l, bytes.Count(text, []byte("\n\n"))-before)
-	}
-	return l, nil
+}
+
+// BenchmarkDeliveryReverseProxy is the byte table behind Go's ReverseProxy: what
+// its clients see, and what it moves behind itself, where it speaks HTTP/1.1
+// (E19, E28).
+func BenchmarkDeliveryReverseProxy(b *testing.B) {
+	report(b, "transport=ws/http=1.1/headers=bare|chrome/proxy=reverse transport=sse|poll/http=1.1|2/headers=bare|chrome/proxy=reverse", reportTrades)
 }
 
 type options = transport.Options
+
+// passes checks that a setup's proxy costs neither bytes nor time once the
+// path is open, and returns what was delivered with and without it.
+func passes(t *testing.T, s setup.Setup) (d, direct measure.Delivery) {
+	t.Helper()
+	without := s
+	without.Proxy = ""
+	d, direct = deliver(t, s, measure.Paced(feed.Trades()[:100])), deliver(t, without, measure.Paced(feed.Trades()[:100]))
+	assert.Equal(t, direct.Steady.Up.Bytes, d.Steady.Up.Bytes)
+	assert.Equal(t, direct.Steady.Down.Bytes, d.Steady.Down.Bytes)
+	assert.Equal(t, direct.Latency, d.Latency)
+	return d, direct
+}
+
+// held runs a plan against a proxy.
+func held(t *testing.T, name string, p measure.LumpPlan) (lumps []int, err error) {
+	t.Helper()
+	p.Proxy, _ = proxy.Named(name)
+	net := ""
+	if p.Proxy.Program != "" {
+		needs(t, p.Proxy.Program)
+		net = "loopback"
+	}
+	err = experiment(setup.Setup{Net: net}, func(ctx context.Context) (err error) {
+		lumps, err = measure.Lumps(ctx, p)
+		return err
+	})
+	return lumps, err
+}
 
 // proxied serves a setup in virtual time, over a network without a delay,
 // while f runs.
@@ -478,35 +522,42 @@ func hundred(t *testing.T, s setup.Setup, o options) (seen []time.Duration, end 
 	return seen, end
 }
 
-// ticking answers with n events, one every so often, as send sends them, until
-// that fails. Its head is sent before.
-func ticking(n int, every time.Duration, send func(http.ResponseWriter, []byte) error) http.HandlerFunc {
+// streaming answers with the events that next waits for, as send sends them,
+// until either fails. Its head is sent before.
+func streaming(next func(context.Context) ([]byte, error), send func(http.ResponseWriter, []byte) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		err := send(w, nil)
-		for i := 0; err == nil && i < n; i++ {
-			if err = netpath.Sleep(r.Context(), every); err == nil {
-				err = send(w, eventstream.AppendEvent(nil, "", fmt.Append(nil, i)))
+		for err == nil {
+			var event []byte
+			if event, err = next(r.Context()); err == nil {
+				err = send(w, eventstream.AppendEvent(nil, "", event))
 			}
 		}
 	}
 }
 
-// told answers with the events it is told, as send sends them.
-func told(events <-chan []byte, send func(http.ResponseWriter, []byte) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		err := send(w, nil)
-		for err == nil {
-			select {
-			case event, ok := <-events:
-				if !ok {
-					return
-				}
-				err = send(w, event)
-			case <-r.Context().Done():
-				return
+// ticking waits for n events, one every so often.
+func ticking(n int, every time.Duration) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) {
+		if n--; n < 0 {
+			return nil, io.EOF
+		}
+		return []byte("tick"), netpath.Sleep(ctx, every)
+	}
+}
+
+// dictated waits for what it is told.
+func dictated(events <-chan []byte) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) {
+		select {
+		case event, ok := <-events:
+			if !ok {
+				return nil, io.EOF
 			}
+			return event, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -619,10 +670,14 @@ func listening(t *testing.T, h http.Handler) string {
 	return srv.URL
 }
 
-// needs skips a test of a program that is not installed.
+// needs skips a test of a program that is not installed, and logs its version.
 func needs(t *testing.T, program string) {
 	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
+	version, err := exec.Command(program, "-V").CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
 		t.Skipf("%v: apt-get install %s", err, program)
 	}
+	require.NoError(t, err)
+	first, _, _ := bytes.Cut(version, []byte("\n"))
+	t.Logf("%s", first)
 }

@@ -24,7 +24,8 @@ const ReadTimeout = 60 * time.Second
 // buffering behaves as nginx does with proxy_pass and nothing else, up to 1.29.6:
 // it speaks HTTP/1.0 to the server, does not forward an Upgrade, and gives what
 // it reads to the client once a buffer is full or the answer complete, the head
-// with the first of it. X-Accel-Buffering: no in the answer, or proxy_buffering
+// with the first of it. When the server says nothing for [ReadTimeout], it cuts
+// the answer and drops what it holds. X-Accel-Buffering: no in the answer, or proxy_buffering
 // off, make it pass on what it reads at once.
 //
 // Since 1.29.7 it speaks HTTP/1.1 by default, and gives a chunk to the client as
@@ -115,7 +116,8 @@ func (c *upstreamConn) Close() error {
 	return c.Conn.Close()
 }
 
-// lumps gives its source a buffer at a time.
+// lumps gives its source a buffer at a time. What is in a buffer when the
+// source fails is lost, as nginx does it.
 type lumps struct {
 	src  io.Reader
 	full []byte
@@ -123,12 +125,16 @@ type lumps struct {
 }
 
 func (l *lumps) fill(size int) {
-	l.full = make([]byte, size)
-	n, err := io.ReadFull(l.src, l.full)
-	if err == io.ErrUnexpectedEOF {
+	full := make([]byte, size)
+	n, err := io.ReadFull(l.src, full)
+	switch err {
+	case io.ErrUnexpectedEOF:
 		err = io.EOF
+		fallthrough
+	case nil:
+		l.full = full[:n]
 	}
-	l.full, l.err = l.full[:n], err
+	l.err = err
 }
 
 func (l *lumps) Read(data []byte) (int, error) {

@@ -39,6 +39,7 @@ var All = []Proxy{
 	{Name: "buffering", HTTP: []string{"1.1"}, Server: "1.1", Serve: serveHTTP(buffering(true))},
 	{Name: "buffering-off", HTTP: []string{"1.1"}, Server: "1.1", Serve: serveHTTP(buffering(false))},
 	{Name: "nginx", HTTP: []string{"1.1"}, Server: "1.1", Program: "nginx", Serve: nginx("proxy_http_version 1.0;")},
+	{Name: "nginx-impatient", HTTP: []string{"1.1"}, Server: "1.1", Program: "nginx", Serve: nginx("proxy_http_version 1.0; proxy_read_timeout 1s;")},
 	{Name: "nginx-off", HTTP: []string{"1.1"}, Server: "1.1", Program: "nginx", Serve: nginx("proxy_http_version 1.0; proxy_buffering off;")},
 	{Name: "nginx-upgrade", HTTP: []string{"1.1"}, Server: "1.1", Program: "nginx", Serve: nginx("proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection;")},
 }
