@@ -44,6 +44,7 @@ func ask(t *testing.T, name, request string, server func(net.Conn)) (status, bod
 			return halfClosing{near}, nil
 		}
 		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
 		served := make(chan error)
 		go func() { served <- p.Serve(ctx, ln, Server{Addr: "server", Dial: dial}) }()
 		conn, err := network.Dial(ctx, "tcp", ln.Addr().String())

@@ -11,7 +11,7 @@ import (
 
 func TestNamesAreUniqueAndParseBack(t *testing.T) {
 	all, err := Cross("transport=ws|sse|poll/lib=|gorilla|coder|gws/http=1.1|2/tls=|1.3/headers=bare|chrome" +
-		"/codec=|gzip|br|zstd|deflate|deflate-no-takeover/ids=|on/net=|loopback")
+		"/codec=|gzip|br|zstd|deflate|deflate-no-takeover/ids=|on/proxy=|idle|reverse|nginx/net=|loopback")
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, s := range all {
@@ -44,6 +44,30 @@ func TestCrossLeavesOutWhatCannotExist(t *testing.T) {
 	assert.EqualError(t, err, `setup "transport=ws|sse/http=1.1|3": no setup with http=3 can exist`)
 	_, err = Cross("transport=ws|sse/colour=red")
 	assert.EqualError(t, err, `setup "transport=ws|sse/colour=red": there is no key "colour"`)
+}
+
+func TestAProxyHasToUnderstand(t *testing.T) {
+	for _, name := range []string{
+		"transport=sse/http=1.1/proxy=nobody",
+		"transport=sse/http=1.1/proxy=alb",
+		"transport=sse/http=1.1/tls=1.3/proxy=reverse",
+		"transport=ws/http=2/proxy=reverse",
+		"transport=sse/http=1.1/proxy=nginx", // in memory
+	} {
+		s, err := Parse(name)
+		require.NoError(t, err)
+		assert.Contains(t, s.Impossible(), "no proxy is called "+s.Proxy, name)
+	}
+	for _, name := range []string{
+		"transport=ws/http=2/tls=1.3/proxy=idle",
+		"transport=sse/http=2/proxy=alb",
+		"transport=ws/http=1.1/proxy=reverse",
+		"transport=sse/http=1.1/proxy=nginx/net=loopback",
+	} {
+		s, err := Parse(name)
+		require.NoError(t, err)
+		assert.Empty(t, s.Impossible(), name)
+	}
 }
 
 func TestADefaultIsTheFirstRowThatFits(t *testing.T) {
