@@ -391,7 +391,7 @@ func TestDeliveryTunnel(t *testing.T) {
 
 // E19, E28: everything passes Go's ReverseProxy, with nothing set: it flushes
 // text/event-stream by itself, and forwards Upgrade. Behind it a poll costs
-// 85 B more, the fields that say who asks; events cost what they did.
+// 86 B more, the fields that say who asks; events cost what they did.
 func TestDeliveryReverseProxy(t *testing.T) {
 	run(t, "transport=ws|sse|poll/http=1.1/headers=bare/proxy=reverse", func(t *testing.T, s setup.Setup) {
 		d, direct := passes(t, s)
