@@ -51,13 +51,16 @@ func findings(t *testing.T) map[string]finding {
 	return all
 }
 
-// claims are the ids that the comments of tests and benchmarks name.
+// claims are the ids that the comments of tests and benchmarks name, here and
+// in extra.
 func claims(t *testing.T) map[string][]string {
 	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
+	extra, err := filepath.Glob("extra/*_test.go")
+	require.NoError(t, err)
 	all := map[string][]string{}
-	for _, file := range files {
-		if file == "findings_test.go" || file == "harness_test.go" { // they find nothing themselves
+	for _, file := range append(files, extra...) {
+		if base := filepath.Base(file); base == "findings_test.go" || base == "harness_test.go" { // they find nothing themselves
 			continue
 		}
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
