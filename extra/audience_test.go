@@ -87,7 +87,7 @@ var upgrader = gws.NewUpgrader(&gws.BuiltinEventHandler{}, &gws.ServerOption{Per
 func (a *audience) join() {
 	n := len(a.members)
 	if a.coding == codec.Deflate {
-		a.run(`dial('%d', location.origin.replace('http', 'ws') + '/ws')`, n)
+		a.run(`dial('%d', '/ws')`, n)
 	} else {
 		a.run(`listen('%d', '/events')`, n)
 	}

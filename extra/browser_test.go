@@ -207,7 +207,7 @@ func TestBrowserEventSourceHasNoHeaders(t *testing.T) {
 	p.sees("stream", "open")
 	asked := s.Asked("/events")[0].Header
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(asked)), func(name string) bool { return strings.HasPrefix(name, "Sec-") })
-	t.Logf("%s", slices.Sorted(maps.Keys(asked)))
+	t.Logf("%s sends %s", asked.Get("User-Agent"), slices.Sorted(maps.Keys(asked)))
 	assert.Equal(t, []string{"Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Cookie", "Pragma", "Referer", "User-Agent"}, names)
 	assert.Equal(t, "ticket=7", asked.Get("Cookie"))
 }
@@ -311,7 +311,8 @@ func TestBrowserWebSockets(t *testing.T) {
 }
 
 // E9: Chromium opens a WebSocket over the HTTP/2 connection that its page came
-// over, with RFC 8441's CONNECT, if the server's SETTINGS allow it.
+// over, with RFC 8441's CONNECT, if the server's SETTINGS allow it, as Go's do
+// only if told to. If not, it dials anew, for HTTP/1.1.
 func TestBrowserWebSocketOverHTTP2(t *testing.T) {
 	for coding, answer := range map[string]string{"": "", "/codec=deflate": "permessage-deflate"} {
 		extensions, asked := echo(t, "transport=ws/lib=coder/http=2/tls=1.3"+coding)
@@ -320,6 +321,12 @@ func TestBrowserWebSocketOverHTTP2(t *testing.T) {
 		assert.Equal(t, []string{"CONNECT", "HTTP/2.0", "websocket"}, []string{ws.Method, ws.Proto, ws.Header.Get(":protocol")})
 		assert.Equal(t, asked("/nowhere/page").From, ws.From, "it shares the page's connection")
 	}
+
+	s := serve(t, "transport=ws/lib=coder/http=2/tls=1.3", transport.Options{}, nil) // not told to
+	p := open(t, s.Page())
+	p.run(`dial('socket', '/ws')`)
+	p.sees("socket", "close")
+	assert.Empty(t, s.Asked("/ws"), "this server has no HTTP/1.1")
 }
 
 // echo serves a WebSocket from a process with RFC 8441 switched on, and has a
@@ -332,7 +339,7 @@ func echo(t *testing.T, name string) (extensions string, asked func(path string)
 	var url string
 	require.NoError(t, server.Call("Serve", name, &url))
 	p := open(t, url)
-	p.run(`dial('socket', location.origin.replace('http', 'ws') + '/ws')`)
+	p.run(`dial('socket', '/ws')`)
 	extensions = p.sees("socket", "open").Text
 	for _, payload := range payloads(t) {
 		var id uint64

@@ -77,7 +77,7 @@ const script = `
 		s.onmessage = (m) => say(name, 'message', m.lastEventId, m.data);
 		s.onerror = () => say(name, s.readyState === EventSource.CLOSED ? 'close' : 'error');
 	};
-	const dial = (name, url, echo) => {
+	const dial = (name, url) => {
 		const s = streams[name] = new WebSocket(url);
 		s.onopen = () => say(name, 'open', '', s.extensions);
 		s.onmessage = (m) => { say(name, 'message', '', m.data); s.send(m.data); };
@@ -155,9 +155,6 @@ func (t *Tab) Next() (n Note, err error) {
 	}
 	return n, err
 }
-
-// Picture is a PNG of the page.
-func (t *Tab) Picture() ([]byte, error) { return chromedp.Run(t.ctx, chromedp.CaptureScreenshot()) }
 
 // Close leaves the page and with it its streams.
 func (t *Tab) Close() { t.close() }
