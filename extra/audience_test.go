@@ -154,7 +154,7 @@ func payloads(t *testing.T) (all [][]byte) {
 	for _, patches := range []struct {
 		kind board.Patch
 		n    int
-	}{{board.Row, 40}, {board.Whole, 4}} {
+	}{{board.Row, 40}, {board.Whole, 2}} {
 		rooms := board.NewRooms(board.Utility, patches.kind, "lobby")
 		for _, c := range board.Script(patches.n, board.Rows) {
 			html, err := rooms.Do("lobby", c.Row, c.Nonce)

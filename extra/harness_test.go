@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 
@@ -78,6 +79,14 @@ func (p page) next() browser.Note {
 	p.Helper()
 	n, err := p.tab.Next()
 	require.NoError(p, err, "the page sees nothing more")
+	return n
+}
+
+// nextBut waits for what the page sees next that is none of these.
+func (p page) nextBut(saw ...string) (n browser.Note) {
+	p.Helper()
+	for n = p.next(); slices.Contains(saw, n.Saw); n = p.next() {
+	}
 	return n
 }
 
