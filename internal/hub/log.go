@@ -68,6 +68,14 @@ func (l *Log) Since(after uint64) (events []Event, more <-chan struct{}, err err
 	return events, l.more, nil
 }
 
+// Last returns the id of the newest event, 0 before the first, and a channel
+// that is closed at the next Publish.
+func (l *Log) Last() (id uint64, more <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last, l.more
+}
+
 // Parked is closed once a subscriber has asked for more and found nothing:
 // it is subscribed, and the next Publish goes straight to it.
 func (l *Log) Parked() <-chan struct{} { return l.parked }

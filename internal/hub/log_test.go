@@ -54,6 +54,16 @@ func TestMoreIsClosedByTheNextPublish(t *testing.T) {
 	<-more
 }
 
+func TestLastIsTheNewestEvent(t *testing.T) {
+	l := NewLog(3)
+	last, more := l.Last()
+	assert.Zero(t, last, "nothing was published")
+	publish(l, 1, 5)
+	<-more
+	last, _ = l.Last()
+	assert.Equal(t, uint64(5), last)
+}
+
 func TestParkedMeansSubscribedAndCaughtUp(t *testing.T) {
 	l := NewLog(3)
 	publish(l, 1, 1)
