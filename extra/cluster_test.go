@@ -32,12 +32,10 @@ import (
 )
 
 // patience is for an event that is lost, which would never come.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // allWays are the transports behind each instance.
-const allWays = "transport=ws/http=1.1/headers=bare/net=loopback " +
-	"transport=sse/http=1.1|2/headers=bare/ids=on/net=loopback " +
-	"transport=poll/http=1.1|2/headers=bare/net=loopback"
+const allWays = "transport=ws/http=1.1/headers=bare transport=sse/http=1.1|2/headers=bare/ids=on transport=poll/http=1.1|2/headers=bare"
 
 // A cluster is server instances and the broker between them: one in this
 // process, or that of PUSHCOST_NATS.
@@ -78,8 +76,16 @@ type joining func(log *hub.Log, stream string, connect func(...nats.Option) (*na
 
 // bridged joins a log by a stored stream.
 func bridged(log *hub.Log, stream string, connect func(...nats.Option) (*nats.Conn, error)) (link, error) {
-	b := &bridge.Bridge{Connect: connect, Stream: stream, Log: log, Lag: patience}
-	return link{b.Publish, b.Run, func() bool { return true }, b.Admit}, nil
+	return waiting(patience)(log, stream, connect)
+}
+
+// waiting is bridged, and lets a client wait so long for events that it has
+// seen elsewhere.
+func waiting(lag time.Duration) joining {
+	return func(log *hub.Log, stream string, connect func(...nats.Option) (*nats.Conn, error)) (link, error) {
+		b := &bridge.Bridge{Connect: connect, Stream: stream, Log: log, Lag: lag}
+		return link{b.Publish, b.Run, func() bool { return true }, b.Admit}, nil
+	}
 }
 
 // unstored joins a log by plain publish and subscribe.
@@ -111,19 +117,26 @@ func newCluster(tb testing.TB, n int, join joining) *cluster {
 		tb.Fatalf("PUSHCOST_NATS=%s: %v", url, err)
 	}
 	for range n {
-		in := &instance{hub: hub.NewHub(4000, ""), leg: broker.NewLeg()}
-		in.log = in.hub.Room("")
-		var err error
-		in.link, err = join(in.log, c.stream, func(o ...nats.Option) (*nats.Conn, error) {
-			return nats.Connect(c.url(), append(o, nats.SetCustomDialer(in.leg))...)
-		})
-		require.NoError(tb, err)
-		ended := make(chan error, 1)
-		go func() { ended <- in.run(ctx) }()
-		tb.Cleanup(func() { assert.NoError(tb, <-ended) })
-		c.instances = append(c.instances, in)
+		c.add(tb, join)
 	}
 	return c
+}
+
+// add joins another instance.
+func (c *cluster) add(tb testing.TB, join joining) *instance {
+	tb.Helper()
+	in := &instance{hub: hub.NewHub(4000, ""), leg: broker.NewLeg()}
+	in.log = in.hub.Room("")
+	var err error
+	in.link, err = join(in.log, c.stream, func(o ...nats.Option) (*nats.Conn, error) {
+		return nats.Connect(c.url(), append(o, nats.SetCustomDialer(in.leg))...)
+	})
+	require.NoError(tb, err)
+	ended := make(chan error, 1)
+	go func() { ended <- in.run(c.ctx) }()
+	tb.Cleanup(func() { assert.NoError(tb, <-ended) })
+	c.instances = append(c.instances, in)
+	return in
 }
 
 // embed makes a broker of this process the cluster's.
@@ -152,7 +165,7 @@ func (c *cluster) external(tb testing.TB, text string) error {
 		return err
 	}
 	if _, err := js.AccountInfo(c.ctx); err != nil {
-		return fmt.Errorf("%w: start it with -js", err)
+		return fmt.Errorf("%w: start it as nats-server -js", err)
 	}
 	tb.Cleanup(func() { js.DeleteStream(context.Background(), c.stream) }) // where there was one
 	c.url = func() string { return url }
@@ -229,11 +242,7 @@ func (in *instance) options() transport.Options {
 
 // offer publishes an event under its own id.
 func (in *instance) offer(ctx context.Context, data []byte) error {
-	id, err := id(data)
-	if err != nil {
-		return err
-	}
-	return in.publish(ctx, id, data)
+	return in.publish(ctx, id(data), data)
 }
 
 // open subscribes a client by the first way of this name.
@@ -250,8 +259,9 @@ func (in *instance) watch(clients int) {
 	in.saw = make([][]hub.Event, clients)
 	for i := range clients {
 		at := in.servers[i%len(in.servers)]
+		client := at.Client("")
 		in.clients.Go(func() error {
-			stream, err := at.Open(at.Client(""), 0)
+			stream, err := at.Open(client, 0)
 			if err == nil {
 				defer stream.Close()
 				in.saw[i], err = until(stream, math.MaxInt)
@@ -266,6 +276,14 @@ func (in *instance) seen(tb testing.TB) [][]hub.Event {
 	tb.Helper()
 	require.NoError(tb, in.clients.Wait())
 	return in.saw
+}
+
+// events are those of the instance's log.
+func (in *instance) events(tb testing.TB) []hub.Event {
+	tb.Helper()
+	events, _, err := in.log.Since(0)
+	require.NoError(tb, err)
+	return events
 }
 
 // until reads n events, or up to the end.
@@ -314,11 +332,13 @@ func newEvent(from string, n int) []byte {
 // end is the last event of all.
 var end = newEvent("end", 1)
 
-// id is what an event is published under.
-func id(data []byte) (string, error) {
+// id is what an event is published under; it is empty for what is none.
+func id(data []byte) string {
 	var e event
-	err := json.Unmarshal(data, &e)
-	return fmt.Sprintf("%s-%d", e.From, e.N), err
+	if json.Unmarshal(data, &e) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s-%d", e.From, e.N)
 }
 
 // A publisher publishes numbered events, one after the other.
