@@ -106,6 +106,20 @@ func unstored(log *hub.Log, subject string, connect func(...nats.Option) (*nats.
 	}, errors.Join(err, conn.Flush())
 }
 
+// alone joins a log to no other.
+func alone(log *hub.Log, _ string, _ func(...nats.Option) (*nats.Conn, error)) (link, error) {
+	return link{
+		publish: func(_ context.Context, _ string, data []byte) error {
+			log.Publish(data)
+			return nil
+		},
+		run: func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		},
+	}, nil
+}
+
 // newCluster returns a cluster of n instances, which are not yet served.
 func newCluster(tb testing.TB, n int, join joining) *cluster {
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
@@ -114,7 +128,7 @@ func newCluster(tb testing.TB, n int, join joining) *cluster {
 	if url := os.Getenv("PUSHCOST_NATS"); url == "" {
 		c.embed(tb)
 	} else if err := c.external(tb, url); err != nil {
-		tb.Fatalf("PUSHCOST_NATS=%s: %v", url, err)
+		tb.Fatalf("PUSHCOST_NATS: %v", err)
 	}
 	for range n {
 		c.add(tb, join)
@@ -150,14 +164,13 @@ func (c *cluster) embed(tb testing.TB) {
 
 // external makes a broker elsewhere the cluster's. It is not ours to restart:
 // instead all instances are cut off at once.
-func (c *cluster) external(tb testing.TB, text string) error {
-	url, err := broker.Parse(text)
-	if err != nil {
+func (c *cluster) external(tb testing.TB, url string) error {
+	if err := broker.Check(url); err != nil {
 		return err
 	}
 	conn, err := nats.Connect(url)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w: without the variable the tests start their own", url, err)
 	}
 	tb.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
@@ -165,7 +178,7 @@ func (c *cluster) external(tb testing.TB, text string) error {
 		return err
 	}
 	if _, err := js.AccountInfo(c.ctx); err != nil {
-		return fmt.Errorf("%w: start it as nats-server -js", err)
+		return fmt.Errorf("%s: %w: start it as nats-server -js", url, err)
 	}
 	tb.Cleanup(func() { js.DeleteStream(context.Background(), c.stream) }) // where there was one
 	c.url = func() string { return url }

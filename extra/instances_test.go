@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"pushcost/internal/hub"
+	"pushcost/internal/netpath"
 	"pushcost/internal/transport"
 )
 
@@ -69,7 +71,7 @@ func TestInstancesDeliver(t *testing.T) {
 			assert.True(t, same(want, got), "in one order")
 		}
 	}
-	t.Logf("%d clients saw %d events, once and in one order, through a restart of the broker, after %d refusals; took %v", clients, events, refused, time.Since(begin).Round(time.Millisecond))
+	t.Logf("%d clients saw %d events, once and in one order, through the loss of the broker, after %d refusals; took %v", clients, events, refused, time.Since(begin).Round(time.Millisecond))
 }
 
 // E20: an instance that is cut off stands still, and the others do not notice.
@@ -309,4 +311,65 @@ func TestInstancesJoin(t *testing.T) {
 	late := c.add(t, bridged)
 	require.NoError(t, reach(c.ctx, late.log, events))
 	assert.True(t, same(c.instances[0].events(t), late.events(t)))
+}
+
+// BenchmarkInstances is what the way through the broker adds (E20): to a
+// client of the instance that is published at, and to one of another that the
+// broker joins to it. The bytes are those of 1,000 events between instances
+// and broker: to publish them, the answers that say so, and for each instance
+// a copy and what it takes to ask for it.
+func BenchmarkInstances(b *testing.B) {
+	const events = 1000
+	for _, s := range cells(b, allWays) {
+		s.Net = "loopback"
+		for _, hop := range []string{"none", "nats"} {
+			b.Run(s.String()+"/hop="+hop, func(b *testing.B) {
+				c := newCluster(b, 1, alone)
+				if hop == "nats" {
+					c = newCluster(b, 2, bridged)
+				}
+				c.serve(b, s.String())
+				home, away := c.instances[0], c.instances[len(c.instances)-1]
+				stream, p := away.open(b, s.Transport, 0), c.publisher(0, "home")
+				arrived := make(chan time.Time)
+				go func() {
+					defer close(arrived)
+					for n := 1; ; n++ {
+						if e, err := stream.Next(); err != nil || !bytes.Equal(e.Data, newEvent("home", n)) {
+							return
+						}
+						arrived <- time.Now()
+					}
+				}()
+				n := 0
+				push := func() time.Duration {
+					n++
+					begin := time.Now()
+					require.NoError(b, p.publish(c.ctx, n, n))
+					at, ok := <-arrived
+					require.True(b, ok, "event %d arrives, once and in order", n)
+					return at.Sub(begin)
+				}
+				push() // all are connected
+				var took []time.Duration
+				var near, far netpath.Count
+				for b.Loop() {
+					near, far, took = home.leg.Count(), away.leg.Count(), nil
+					for range events {
+						took = append(took, push())
+					}
+					near, far = home.leg.Count().Sub(near), away.leg.Count().Sub(far)
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[events/2]), "wall-p50-ns")
+				b.ReportMetric(0, "ns/op")
+				if hop == "nats" { // the near instance gets a copy too
+					b.ReportMetric(float64(near.Up.Bytes-far.Up.Bytes), "publish-B")
+					b.ReportMetric(float64(near.Down.Bytes-far.Down.Bytes), "answer-B")
+					b.ReportMetric(float64(far.Down.Bytes), "copy-B")
+					b.ReportMetric(float64(far.Up.Bytes), "ask-B")
+				}
+			})
+		}
+	}
 }

@@ -5,7 +5,6 @@ package broker
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"sync/atomic"
 	"time"
@@ -59,18 +58,12 @@ func (b *Broker) Stop() {
 	s.WaitForShutdown()
 }
 
-// Parse checks the URL of a broker elsewhere: nats://host:port, with a user
-// and password where it wants them.
-func Parse(text string) (string, error) {
+// Check says what is wrong with the URL of a broker elsewhere. It should be nats://host:port, with a user
+// and a password where it asks for them.
+func Check(text string) error {
 	u, err := url.Parse(text)
-	if err == nil {
-		var port string
-		if _, port, err = net.SplitHostPort(u.Host); err == nil && (u.Scheme != "nats" || u.Hostname() == "" || port == "" || u.Path != "") {
-			err = errors.New("no")
-		}
+	if err != nil || u.Scheme != "nats" || u.Hostname() == "" || u.Port() == "" || u.Path != "" {
+		return fmt.Errorf("%q is not nats://host:port", text)
 	}
-	if err != nil {
-		return "", fmt.Errorf("%q is not nats://host:port", text)
-	}
-	return text, nil
+	return nil
 }

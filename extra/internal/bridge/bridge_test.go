@@ -1,0 +1,56 @@
+package bridge
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"pushcost/extra/internal/broker"
+	"pushcost/internal/hub"
+	"pushcost/internal/netpath"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What cannot be a copy of the stream any more fails: it would go on with a
+// gap, or with the ids of other events.
+func TestRunFailsWhereTheStreamIsAnother(t *testing.T) {
+	b := broker.New(t.TempDir())
+	require.NoError(t, b.Start())
+	t.Cleanup(b.Stop)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	connect := func(o ...nats.Option) (*nats.Conn, error) { return nats.Connect(b.URL(), o...) }
+	first := &Bridge{Connect: connect, Stream: "events", Log: hub.NewLog(10)}
+	ended := make(chan error, 1)
+	go func() { ended <- first.Run(ctx) }()
+	for last := uint64(0); last < 3; last, _ = first.Log.Last() {
+		if first.Publish(ctx, "", []byte("data")) != nil { // it is not connected yet
+			require.NoError(t, netpath.Sleep(ctx, time.Millisecond))
+		}
+	}
+	conn, err := connect()
+	require.NoError(t, err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	stream, err := js.Stream(ctx, "events")
+	require.NoError(t, err)
+
+	require.NoError(t, stream.Purge(ctx, jetstream.WithPurgeSequence(2)))
+	late := &Bridge{Connect: connect, Stream: "events", Log: hub.NewLog(10)}
+	err = late.Run(ctx)
+	assert.ErrorIs(t, err, hub.ErrGone)
+	assert.ErrorContains(t, err, "event 0: cursor is not in the log: the next in the stream is 2")
+
+	require.NoError(t, js.DeleteStream(ctx, "events"))
+	err = <-ended
+	assert.ErrorIs(t, err, hub.ErrGone)
+	assert.ErrorContains(t, err, "the stream was made anew")
+}
