@@ -350,15 +350,21 @@ func BenchmarkInstances(b *testing.B) {
 					require.True(b, ok, "event %d arrives, once and in order", n)
 					return at.Sub(begin)
 				}
+				legs := func() (near, far netpath.Count) {
+					require.NoError(b, reach(c.ctx, home.log, uint64(n)), "it has its own copy")
+					return home.leg.Count(), away.leg.Count()
+				}
 				push() // all are connected
 				var took []time.Duration
 				var near, far netpath.Count
 				for b.Loop() {
-					near, far, took = home.leg.Count(), away.leg.Count(), nil
+					took = nil
+					n0, f0 := legs()
 					for range events {
 						took = append(took, push())
 					}
-					near, far = home.leg.Count().Sub(near), away.leg.Count().Sub(far)
+					near, far = legs()
+					near, far = near.Sub(n0), far.Sub(f0)
 				}
 				slices.Sort(took)
 				b.ReportMetric(float64(took[events/2]), "wall-p50-ns")
