@@ -31,11 +31,14 @@ import (
 	"pushcost/internal/transport"
 )
 
-// patience is for an event that is lost, which would never come.
-const patience = 3 * time.Minute
+// patience is for an event that is lost, which would never come. It is long
+// for the race detector on a machine that has other work.
+const patience = 5 * time.Minute
 
 // allWays are the transports behind each instance.
-const allWays = "transport=ws/http=1.1/headers=bare transport=sse/http=1.1|2/headers=bare/ids=on transport=poll/http=1.1|2/headers=bare"
+const allWays = "transport=ws/lib=gorilla|coder|gws/http=1.1/headers=bare " +
+	"transport=sse/http=1.1|2/headers=bare/ids=on " +
+	"transport=poll/http=1.1|2/headers=bare"
 
 // A cluster is server instances and the broker between them: one in this
 // process, or that of PUSHCOST_NATS.

@@ -51,7 +51,7 @@ type Bridge struct {
 	Lag time.Duration
 
 	session atomic.Pointer[session] // nil without a connection
-	created time.Time               // the stream, as it was first seen
+	created time.Time               // when the stream was made
 }
 
 // A session is a connection to the broker. It ends with the first error:
@@ -95,13 +95,13 @@ func (b *Bridge) connection(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	created := stream.CachedInfo().Created
+	info := stream.CachedInfo()
 	if b.created.IsZero() {
-		b.created = created
+		b.created = info.Created
 	}
 	last, _ := b.Log.Last()
-	if !b.created.Equal(created) {
-		return fmt.Errorf("event %d: %w: the stream was made anew", last, hub.ErrGone)
+	if !b.created.Equal(info.Created) || info.State.LastSeq < last {
+		return fmt.Errorf("event %d: %w, nor in the stream, made at %v, which ends at %d", last, hub.ErrGone, info.Created, info.State.LastSeq)
 	}
 	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
