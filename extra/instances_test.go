@@ -32,7 +32,7 @@ func TestInstancesDeliver(t *testing.T) {
 		in.watch(clients / len(c.instances))
 	}
 	posts, talks := c.instances[1].open(t, "poll", 0), c.instances[2].open(t, "ws", 0)
-	published := map[string]int{"calls": 667, "posts": 667, "talks": 666}
+	published := map[string]int{"calls": 900, "posts": 900, "talks": 200}
 	publishers := []*publisher{
 		c.publisher(0, "calls"),
 		{name: "posts", try: func(data []byte) error { return post(posts, data) }},
