@@ -94,7 +94,7 @@ func (c *Client) post(ctx context.Context, data []byte) error {
 		return err
 	}
 	req.Header = with(c.Header, "Content-Type", "application/json")
-	c.requests.Add(1)
+	c.Count()
 	resp, err := c.HTTP.RoundTrip(req)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func servePoll(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) erro
 		return err
 	}
 	bodies := sync.Pool{New: func() any { b, _ := newBody(o.Codec); return b }}
-	return serveHTTP(ctx, ln, o, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
+	return ServeHTTP(ctx, ln, o, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
 		log, after, ok := subscription(w, r, h, o, r.FormValue("cursor"))
 		if !ok {
 			return

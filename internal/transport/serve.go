@@ -16,9 +16,9 @@ import (
 	"pushcost/internal/hub"
 )
 
-// serveHTTP serves a handler until ctx ends, and returns after the last call
+// ServeHTTP serves a handler until ctx ends, and returns after the last call
 // of it. Requests carry a context that ends with ctx, also once hijacked.
-func serveHTTP(ctx context.Context, ln net.Listener, o Options, handle http.HandlerFunc) error {
+func ServeHTTP(ctx context.Context, ln net.Listener, o Options, handle http.HandlerFunc) error {
 	if o.WriteDeadline > 0 {
 		handle = impatient(o.WriteDeadline, handle)
 	}

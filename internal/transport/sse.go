@@ -28,7 +28,7 @@ var sse = Transport{
 }
 
 func serveSSE(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
-	return serveHTTP(ctx, ln, o, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
+	return ServeHTTP(ctx, ln, o, o.orCommand(func(w http.ResponseWriter, r *http.Request) {
 		// A page that is loaded again has only its URL to name a cursor in. An
 		// EventSource that then reconnects repeats it, so the header counts.
 		log, after, ok := subscription(w, r, h, o, cmp.Or(r.Header.Get("Last-Event-ID"), r.FormValue("cursor")))

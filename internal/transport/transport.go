@@ -120,6 +120,9 @@ type Client struct {
 // Requests is the number of HTTP requests so far, upgrades included.
 func (c *Client) Requests() int64 { return c.requests.Load() }
 
+// Count counts a request, an upgrade being one. Whoever sends it calls this.
+func (c *Client) Count() { c.requests.Add(1) }
+
 // path is where a request goes in the client's room.
 func (c *Client) path(name string) string {
 	if c.Room == "" {
@@ -138,7 +141,7 @@ func (c *Client) get(ctx context.Context, path string, h http.Header) (*http.Res
 		return nil, err
 	}
 	req.Header = h
-	c.requests.Add(1)
+	c.Count()
 	resp, err := c.HTTP.RoundTrip(req)
 	if err != nil {
 		return nil, err

@@ -134,7 +134,7 @@ func TestServeReturnsAfterItsLastHandler(t *testing.T) {
 	entered, finished := make(chan struct{}), false
 	served := make(chan error)
 	go func() {
-		served <- serveHTTP(ctx, ln, Options{HTTP: HTTP1}, func(_ http.ResponseWriter, r *http.Request) {
+		served <- ServeHTTP(ctx, ln, Options{HTTP: HTTP1}, func(_ http.ResponseWriter, r *http.Request) {
 			close(entered)
 			<-r.Context().Done()
 			finished = true // a race with the read below, unless serveHTTP waits

@@ -49,7 +49,7 @@ type socket interface {
 // serveWebSocket serves one message an event.
 func serveWebSocket(upgrade func(http.ResponseWriter, *http.Request, codec.Name) (socket, error)) func(context.Context, net.Listener, *hub.Hub, Options) error {
 	return func(ctx context.Context, ln net.Listener, h *hub.Hub, o Options) error {
-		return serveHTTP(ctx, ln, o, func(w http.ResponseWriter, r *http.Request) {
+		return ServeHTTP(ctx, ln, o, func(w http.ResponseWriter, r *http.Request) {
 			log, after, ok := subscription(w, r, h, o, r.FormValue("cursor"))
 			if !ok {
 				return
@@ -105,7 +105,7 @@ func openWebSocket(dial func(ctx context.Context, c *Client, path string) (socke
 		if after > 0 {
 			path += "?cursor=" + strconv.FormatUint(after, 10)
 		}
-		c.requests.Add(1)
+		c.Count()
 		s, answer, err := dial(ctx, c, path)
 		if err != nil {
 			return nil, fmt.Errorf("ws: %w", err)
