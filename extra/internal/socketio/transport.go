@@ -39,7 +39,7 @@ func contestant(lib string, kind transports.TransportCtor, open func(context.Con
 		Over: []transport.HTTP{transport.HTTP1},
 		JSON: true,
 		Serve: func(ctx context.Context, ln net.Listener, h *hub.Hub, o transport.Options) error {
-			return serve(ctx, ln, h, o, kind)
+			return serve(ctx, ln, h, o, types.NewSet(kind))
 		},
 		Open: func(ctx context.Context, c *transport.Client, after uint64) (transport.Stream, error) {
 			return subscribe(ctx, c, after, open)
@@ -61,9 +61,9 @@ type auth struct {
 	Room   string `json:"room,omitempty"`
 }
 
-func serve(ctx context.Context, ln net.Listener, h *hub.Hub, o transport.Options, kind transports.TransportCtor) error {
+func serve(ctx context.Context, ln net.Listener, h *hub.Hub, o transport.Options, kinds *types.Set[transports.TransportCtor]) error {
 	options := socket.DefaultServerOptions()
-	options.SetTransports(types.NewSet(kind))
+	options.SetTransports(kinds)
 	options.SetHttpCompression(nil) // of polls above 1 KiB: a setup says itself what is compressed
 	if o.Heartbeat > 0 {
 		options.SetPingInterval(o.Heartbeat)
@@ -149,7 +149,8 @@ func value(data []byte) any {
 	return data
 }
 
-// heed gives a client's message to whoever handles them.
+// heed gives a client's message to whoever handles them. A refusal goes into
+// the acknowledgement, where the client asked for one.
 func heed(s *socket.Socket, o transport.Options, args []any) {
 	if o.Message == nil || len(args) == 0 {
 		return
@@ -159,7 +160,9 @@ func heed(s *socket.Socket, o transport.Options, args []any) {
 	if ok {
 		refused = o.Message(s.Request().Request(), []byte(text))
 	}
-	if refused != nil {
+	if ack, ok := args[len(args)-1].(socket.Ack); ok {
+		ack([]any{refused}, nil)
+	} else if refused != nil {
 		s.Emit(refusal, refused)
 	}
 }
