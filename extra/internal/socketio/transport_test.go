@@ -107,6 +107,7 @@ func full(room string, n int) func() *hub.Hub {
 func anybody() transport.Options { return transport.Options{HTTP: transport.HTTP1} }
 
 func TestBothTransportsResume(t *testing.T) {
+	events := feed.Trades()
 	for _, c := range Transports {
 		require.NoError(t, serving(c, full("hall", 100), anybody, func(ctx context.Context, client *transport.Client) error {
 			client.Room = "hall"
@@ -120,7 +121,7 @@ func TestBothTransportsResume(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				assert.Equal(t, hub.Event{ID: id, Data: feed.Trades()[id-1]}, e, c.Lib)
+				assert.Equal(t, hub.Event{ID: id, Data: events[id-1]}, e, c.Lib)
 			}
 			return nil
 		}), c.Lib)

@@ -1,0 +1,154 @@
+package socketio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zishang520/socket.io/servers/engine/v3/transports"
+	"github.com/zishang520/socket.io/servers/socket/v3"
+	"github.com/zishang520/socket.io/v3/pkg/types"
+
+	"pushcost/internal/setup"
+)
+
+// A Crowd is a server of many connections, everything about it the library's
+// default: heartbeats every 25 seconds, either transport, no compression of
+// messages.
+//
+// Neither does it bound a queue: what a stalled client does not take waits for
+// it, encoded for it alone, until its heartbeat has been missed for 20 seconds.
+type Crowd struct {
+	io            *socket.Server
+	http          *http.Server
+	served        chan error
+	heard, writes atomic.Int64
+
+	mu      sync.Mutex
+	n       int
+	changed chan struct{} // closed with every change of n
+}
+
+// Serve serves a crowd over the transport that the setup's lib names, or over
+// both, until it is closed.
+func Serve(ln net.Listener, s setup.Setup) (*Crowd, error) {
+	kinds := types.NewSet[transports.TransportCtor](&transports.PollingBuilder{}, &transports.WebSocketBuilder{})
+	switch s.Lib {
+	case "websocket":
+		kinds = types.NewSet[transports.TransportCtor](&transports.WebSocketBuilder{})
+	case "polling":
+		kinds = types.NewSet[transports.TransportCtor](&transports.PollingBuilder{})
+	case "":
+	default:
+		return nil, fmt.Errorf("socketio: lib is websocket, polling or absent, not %q", s.Lib)
+	}
+	options := socket.DefaultServerOptions()
+	options.SetTransports(kinds)
+	c := &Crowd{io: socket.NewServer(nil, options), served: make(chan error, 1), changed: make(chan struct{})}
+	c.io.On("connection", func(args ...any) {
+		s := args[0].(*socket.Socket)
+		c.count(1)
+		left := sync.OnceFunc(func() { c.count(-1) })
+		s.On("disconnect", func(...any) { left() })
+		if !s.Connected() { // it left before it could be listened for
+			left()
+		}
+		s.On(message, func(...any) { c.heard.Add(1) })
+	})
+	c.http = &http.Server{Handler: c.io.ServeHandler(nil), ErrorLog: log.New(io.Discard, "", 0)}
+	go func() { c.served <- c.http.Serve(counted{ln, &c.writes}) }()
+	return c, nil
+}
+
+func (c *Crowd) count(by int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n += by
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Broadcast sends a message to everybody. Nobody is ever dropped.
+func (c *Crowd) Broadcast(data []byte) (sent, dropped int) {
+	var value any = string(data)
+	if json.Valid(data) {
+		value = json.RawMessage(data)
+	}
+	sent = c.Len()
+	c.io.Emit(message, value)
+	return sent, 0
+}
+
+// Beat sends nothing: heartbeats are the library's own.
+func (c *Crowd) Beat() int { return 0 }
+
+// Len is the number of connections now.
+func (c *Crowd) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+// Await waits until there are n connections.
+func (c *Crowd) Await(ctx context.Context, n int) error {
+	for {
+		c.mu.Lock()
+		now, changed := c.n, c.changed
+		c.mu.Unlock()
+		if now == n {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("socketio: %d connections, waiting for %d: %w", now, n, ctx.Err())
+		}
+	}
+}
+
+// Heard is the number of messages read from clients so far.
+func (c *Crowd) Heard() int64 { return c.heard.Load() }
+
+// Writes is the number of writes to their sockets so far.
+func (c *Crowd) Writes() int64 { return c.writes.Load() }
+
+// Close ends every connection and returns when nothing is accepted any more.
+func (c *Crowd) Close() error {
+	err := c.http.Close()
+	if served := <-c.served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	c.io.Close(nil) // those on a WebSocket: the HTTP server knows them no more
+	return err
+}
+
+// counted counts the writes to connections of a listener.
+type counted struct {
+	net.Listener
+	writes *atomic.Int64
+}
+
+func (l counted) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &countedConn{conn, l.writes}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c *countedConn) Write(data []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(data)
+}
