@@ -3,12 +3,9 @@ package pushcost
 import (
 	"context"
 	_ "embed"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"pushcost/internal/bench"
 	"pushcost/internal/child"
 	"pushcost/internal/feed"
 	"pushcost/internal/figures"
@@ -36,10 +34,7 @@ func TestMain(m *testing.M) {
 	}
 	maps.Copy(roles, measure.Roles)
 	child.Main(roles)
-	flag.Parse()
-	if flag.Lookup("test.bench").Value.String() != "" {
-		prepareBenchmarks()
-	}
+	bench.Prepare(goMod)
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -48,30 +43,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// prepareBenchmarks prints what benchstat and the gate need to know, and
-// makes one run of each benchmark, named alike on every machine, the default.
-func prepareBenchmarks() {
-	set := map[string]bool{}
-	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	if !set["test.benchtime"] {
-		flag.Set("test.benchtime", "1x")
-	}
-	runtime.GOMAXPROCS(1) // no -N suffix; children use all cores
-	fmt.Println("go:", runtime.Version())
-	for _, m := range requirement.FindAllStringSubmatch(goMod, -1) {
-		fmt.Printf("%s: %s\n", strings.ToLower(m[1]), m[2]) // a configuration key has no capitals
-	}
-	for _, u := range measure.Units {
-		fmt.Println("Unit", u.Name, u.Policy)
-	}
-}
-
 // A test binary does not know its modules' versions, so they are read here.
 //
 //go:embed go.mod
 var goMod string
-
-var requirement = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`) // without the indirect ones
 
 // A job is a delivery as a child process is told it.
 type job struct {

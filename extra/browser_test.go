@@ -96,7 +96,7 @@ func TestBrowserResumesAfterCuts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(8, 15))
 			cutter := &site.Cutter{Next: func() (int, bool) { return random.IntN(fate.most), !fate.fin || random.IntN(2) == 0 }}
-			s := serve(t, name, transport.Options{Retry: time.Millisecond}, cutter)
+			s := serve(t, name, transport.Options{Retry: in(time.Millisecond)}, cutter)
 			p := open(t, s.Page())
 			p.run(`listen('stream', '/events')`)
 			p.sees("stream", "open")
@@ -144,7 +144,7 @@ func TestBrowserTakesACutHeadForAHead(t *testing.T) {
 func TestBrowserStopsAtAnyOtherStatus(t *testing.T) {
 	for _, status := range []int{204, 410, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			p, _ := reconnecting(t, transport.Options{Retry: time.Millisecond}, status)
+			p, _ := reconnecting(t, transport.Options{Retry: in(time.Millisecond)}, status)
 			assert.Equal(t, "close", p.nextBut("error").Saw)
 		})
 	}
@@ -155,7 +155,7 @@ func TestBrowserWaitsBeforeItReconnects(t *testing.T) {
 	for retry, least := range map[time.Duration]time.Duration{0: 3 * time.Second, 300 * time.Millisecond: 300 * time.Millisecond} {
 		t.Run("retry="+retry.String(), func(t *testing.T) {
 			t.Parallel()
-			p, since := reconnecting(t, transport.Options{Retry: retry}, http.StatusOK)
+			p, since := reconnecting(t, transport.Options{Retry: in(retry)}, http.StatusOK)
 			require.Equal(t, "open", p.nextBut("error").Saw)
 			t.Logf("reconnected after %v", time.Since(since).Round(time.Millisecond))
 			assert.GreaterOrEqual(t, time.Since(since), least)

@@ -89,7 +89,7 @@ func serve(ctx context.Context, ln net.Listener, h *hub.Hub, o transport.Options
 		go s.Data().(func(context.Context))(ctx)
 	})
 	defer io.Close(nil) // those on a WebSocket: theirs is no handler any more
-	return transport.ServeHTTP(ctx, ln, o.HTTP, io.ServeHandler(nil).ServeHTTP)
+	return transport.ServeHTTP(ctx, ln, o, io.ServeHandler(nil).ServeHTTP)
 }
 
 // subscription admits a client and finds the log of its room and its cursor.
