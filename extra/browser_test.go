@@ -164,12 +164,12 @@ func TestBrowserWaitsBeforeItReconnects(t *testing.T) {
 }
 
 // reconnecting opens an EventSource and cuts its connections, since the time
-// returned, until the page has seen an error. What it then asks for is answered
-// with the status.
+// returned, until the page has seen an error. All that it asks for from then on
+// is answered with the status.
 func reconnecting(t *testing.T, o transport.Options, status int) (p page, since time.Time) {
-	var cut atomic.Bool
+	var cutting, cut atomic.Bool
 	o.Admit = func(*http.Request) *transport.Refusal {
-		if !cut.Load() || status == http.StatusOK {
+		if !cutting.Load() || status == http.StatusOK {
 			return nil
 		}
 		return &transport.Refusal{Status: status}
@@ -184,6 +184,7 @@ func reconnecting(t *testing.T, o transport.Options, status int) (p page, since 
 	p = open(t, s.Page())
 	p.run(`listen('stream', '/events')`)
 	p.sees("stream", "open")
+	cutting.Store(true)
 	cutter.Arm()
 	since = time.Now()
 	s.Log.Publish([]byte("1"))
