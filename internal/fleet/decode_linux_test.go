@@ -392,7 +392,11 @@ func TestTheServersEndIsNoError(t *testing.T) {
 		l := newLine(t, name)
 		require.NoError(t, l.pieces(openings(t, name, l.written()), 0))
 		l.expect()
+		l.written()
 		assert.Equal(t, errLeft, l.pieces(body, 1), name)
+		if name == overWebSocket {
+			assert.Equal(t, string(appendFrame(nil, opClose, []byte("\x03\xe8"))), l.written(), "a close is answered in kind")
+		}
 		l.close()
 	}
 	l := newLine(t, overHTTP2)
