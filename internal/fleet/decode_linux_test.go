@@ -206,7 +206,9 @@ func TestItDoesNotMatterHowBytesAreCut(t *testing.T) {
 				l := newLine(t, test.name)
 				defer l.close()
 				require.NoError(t, l.pieces(openings(t, test.name, l.written()), n))
-				l.written()
+				if opening := l.written(); test.name == overHTTP2 {
+					assert.Equal(t, http2Text(func(f *http2.Framer) { f.WriteSettingsAck() }), opening)
+				}
 				l.expect(test.events...)
 				require.NoError(t, l.pieces(test.body, n))
 				assert.Equal(t, len(test.events), l.clients[0].place, "every event has come")
