@@ -14,16 +14,15 @@ var errBehind = errors.New("the client is too far behind")
 // An outbox is what a connection has still to write: nothing, as long as its
 // client keeps up.
 type outbox struct {
-	mu       sync.Mutex
-	err      error  // why nothing more can be written
-	behind   []byte // what the socket had no room for
-	draining bool   // it is being written
+	mu     sync.Mutex
+	err    error  // why nothing more can be written
+	behind []byte // what the socket had no room for: not empty while it is drained
 }
 
 // An outlet is where an outbox leads. Its methods are called under the lock.
 type outlet interface {
 	try(p []byte) (n int, err error) // writes as much as there is room for
-	later()                          // begins to drain the outbox
+	later()                          // begins to drain the outbox, which is not empty
 	cut()                            // ends the connection at once
 }
 
@@ -35,7 +34,8 @@ func (o *outbox) write(to outlet, p []byte, limit int) (n int, err error) {
 	if o.err != nil {
 		return 0, o.err
 	}
-	if !o.draining {
+	drained := len(o.behind) == 0
+	if drained {
 		n, err = to.try(p)
 	}
 	if n == len(p) && err == nil {
@@ -50,8 +50,7 @@ func (o *outbox) write(to outlet, p []byte, limit int) (n int, err error) {
 		return n, err
 	}
 	o.behind = append(o.behind, p[n:]...)
-	if !o.draining {
-		o.draining = true
+	if drained {
 		to.later()
 	}
 	return len(p), nil
@@ -101,7 +100,7 @@ func (c *conn) drain() {
 		}
 		c.behind = c.behind[n:]
 	}
-	c.behind, c.draining = nil, false
+	c.behind = nil
 	c.Conn.SetWriteDeadline(time.Time{})
 	if c.left {
 		c.leave()
@@ -126,7 +125,7 @@ func (c *conn) Close() error {
 	if c.err == nil {
 		c.err = net.ErrClosed
 	}
-	if c.draining {
+	if len(c.behind) > 0 {
 		return nil
 	}
 	return c.leave()

@@ -1,15 +1,21 @@
 package crowd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/rpc"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gobwas/ws"
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,6 +23,7 @@ import (
 
 	"pushcost/internal/codec"
 	"pushcost/internal/setup"
+	"pushcost/internal/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,11 +85,14 @@ func payload(s setup.Setup, text string) []byte {
 // unaware are those that do not notice who leaves before they write.
 func unaware(s setup.Setup) bool { return s.Lib == "hijack-deaf" || s.Lib == "fd" || s.Lib == "leaky" }
 
-// unreadable is what no client here understands: gorilla's has no takeover.
-func unreadable(s setup.Setup) bool { return s.Codec == codec.Deflate }
+// silent is with whom no heartbeat is seen: a floor has none, and the client
+// that knows deflate with takeover does not tell.
+func silent(s setup.Setup) bool { return s.Transport == "floor" || s.Codec == codec.Deflate }
+
+func nothing(setup.Setup) bool { return false }
 
 func TestEveryContestantServes(t *testing.T) {
-	each(t, unreadable, func(t *testing.T, s setup.Setup) {
+	each(t, nothing, func(t *testing.T, s setup.Setup) {
 		before := descriptorsOpen(t)
 		server, addr := open(t, s, patient, 0)
 		guests := []*guest{come(t, s, addr), come(t, s, addr), come(t, s, addr)}
@@ -100,7 +110,7 @@ func TestEveryContestantServes(t *testing.T) {
 			}
 		}
 		await(t, server, 3, "all are still here")
-		if s.Transport != "floor" {
+		if !silent(s) {
 			assert.Equal(t, 3, server.Beat(), "a heartbeat is for everybody")
 			for _, g := range guests {
 				g.hears(t, "beat")
@@ -152,7 +162,7 @@ func descriptorsOpen(t *testing.T) int {
 
 // Whoever is still here when a server closes is sent away.
 func TestCloseSendsEverybodyAway(t *testing.T) {
-	each(t, unreadable, func(t *testing.T, s setup.Setup) {
+	each(t, nothing, func(t *testing.T, s setup.Setup) {
 		server, addr := open(t, s, patient, 0)
 		g := come(t, s, addr)
 		await(t, server, 1, "the guest is there")
@@ -176,15 +186,15 @@ func TestAStalledClientIsCutOffWhenItTakesNothing(t *testing.T) {
 func stalled(t *testing.T, terms terms) {
 	// A poll has no backlog: who does not read does not ask. A floor has no policy.
 	skip := func(s setup.Setup) bool {
-		return unreadable(s) || s.Codec != "" || s.Transport == "poll" || s.Transport == "floor" || s.Lib == "leaky"
+		return s.Codec != "" || s.Transport == "poll" || s.Transport == "floor" || s.Lib == "leaky"
 	}
 	each(t, skip, func(t *testing.T, s setup.Setup) {
 		server, addr := open(t, s, terms, 16<<10)
 		sleeper, awake := come(t, s, addr), []*guest{come(t, s, addr), come(t, s, addr)}
 		await(t, server, 3, "all are there")
 		sleeper.tcp.turn(false)
-		for i := range 600 {
-			message := text(i) + strings.Repeat(".", 4<<10)
+		for i := range 150 {
+			message := text(i) + strings.Repeat(".", 16<<10)
 			server.Broadcast([]byte(message))
 			for _, g := range awake {
 				g.hears(t, message)
@@ -211,7 +221,7 @@ func stalled(t *testing.T, terms terms) {
 // Messages of any size through sockets with hardly any room, to clients that
 // dawdle: what is written in pieces arrives whole.
 func TestABacklogKeepsMessagesWhole(t *testing.T) {
-	skip := func(s setup.Setup) bool { return unreadable(s) || s.Transport == "floor" || s.Lib == "leaky" }
+	skip := func(s setup.Setup) bool { return s.Codec != "" || s.Transport == "floor" || s.Lib == "leaky" }
 	each(t, skip, func(t *testing.T, s setup.Setup) {
 		server, addr := open(t, s, patient, 1)
 		const n = 3
@@ -224,12 +234,15 @@ func TestABacklogKeepsMessagesWhole(t *testing.T) {
 		var messages []string
 		for i := range 120 {
 			for _, g := range guests {
-				g.tcp.turn(random.IntN(3) > 0)
+				g.tcp.turn(i >= 60 && random.IntN(3) > 0) // at first nobody reads
 			}
 			m := fmt.Sprintf(`"%d %s"`, i, strings.Repeat(fmt.Sprint(i%10), random.IntN(20_000)))
 			messages = append(messages, m)
 			_, dropped := server.Broadcast([]byte(m))
 			require.Zero(t, dropped)
+			if i == 59 {
+				require.Less(t, server.Writes(), int64(n*60), "there is a backlog")
+			}
 		}
 		for _, g := range guests {
 			g.tcp.turn(true)
@@ -239,4 +252,162 @@ func TestABacklogKeepsMessagesWhole(t *testing.T) {
 		}
 		await(t, server, n, "all are still there")
 	})
+}
+
+// What a message costs the kernel: one write for each client, whoever encodes
+// it. net/http's HTTP/2 takes one for the frame's head and data together, too.
+func TestAMessageIsOneWriteForEachClient(t *testing.T) {
+	skip := func(s setup.Setup) bool { return s.Codec != "" || s.Lib == "leaky" || s.Transport == "poll" }
+	each(t, skip, func(t *testing.T, s setup.Setup) {
+		server, addr := open(t, s, patient, 0)
+		guests := []*guest{come(t, s, addr), come(t, s, addr)}
+		await(t, server, 2, "both are there")
+		server.Broadcast(payload(s, text(0))) // HTTP/2 has acknowledged the settings before it is read
+		for _, g := range guests {
+			g.hears(t, text(0))
+		}
+		before := server.Writes()
+		for i := range 50 {
+			server.Broadcast(payload(s, text(i)))
+			for _, g := range guests {
+				g.hears(t, text(i))
+			}
+		}
+		assert.EqualValues(t, 2*50, server.Writes()-before)
+	})
+}
+
+// The leaky twin sends to who is gone, for ever.
+func TestTheLeakyTwinKeepsWhoIsGone(t *testing.T) {
+	s := setup.Setup{Transport: "ws", Lib: "leaky", HTTP: "1.1"}
+	server, addr := open(t, s, patient, 0)
+	stays := come(t, s, addr)
+	for range 5 {
+		come(t, s, addr).leave(true)
+	}
+	await(t, server, 6, "all who came")
+	for i := range 10 {
+		sent, dropped := server.Broadcast([]byte(text(i)))
+		assert.Equal(t, []int{6, 0}, []int{sent, dropped}, "are still sent to")
+		stays.hears(t, text(i))
+	}
+}
+
+// Over HTTP/2 a stream can stall while its connection is read: what is not
+// taken out of the body is not asked for. Then the stream is cut off alone.
+func TestAStalledStreamIsCutOff(t *testing.T) {
+	s := setup.Setup{Transport: "sse", Lib: "http", HTTP: "2"}
+	server, addr := open(t, s, terms{behind: 64 << 10, patience: time.Hour}, 0)
+	client := &http.Client{Transport: &http.Transport{Protocols: transport.Protocols(s.HTTP)}}
+	defer client.CloseIdleConnections()
+	var bodies []io.ReadCloser
+	for range 2 {
+		resp, err := client.Get("http://" + addr)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		bodies = append(bodies, resp.Body)
+	}
+	await(t, server, 2, "two streams of one connection")
+	message := strings.Repeat("x", 32<<10)
+	event := make([]byte, len("data: \n\n")+len(message))
+	for server.Len() == 2 {
+		server.Broadcast([]byte(message))
+		_, err := io.ReadFull(bodies[1], event)
+		require.NoError(t, err)
+	}
+	server.Broadcast([]byte(message))
+	_, err := io.ReadFull(bodies[1], event)
+	assert.NoError(t, err, "the other stream goes on")
+	_, err = io.Copy(io.Discard, bodies[0])
+	assert.ErrorContains(t, err, "stream ID 1; INTERNAL_ERROR")
+}
+
+// A frame may come in pieces of any size, and many at once.
+func TestFramesComeInPieces(t *testing.T) {
+	for _, lib := range []string{"gobwas", "epoll"} {
+		s := setup.Setup{Transport: "ws", Lib: lib, HTTP: "1.1"}
+		if !slices.ContainsFunc(All, func(c Contestant) bool { return c.fits(s) }) {
+			continue // no epoll here
+		}
+		server, addr := open(t, s, patient, 0)
+		g := come(t, s, addr)
+		await(t, server, 1, "the guest is there")
+		frame := func(h ws.Header, text string) []byte {
+			h.Masked, h.Mask, h.Length = true, [4]byte{1, 2, 3, 4}, int64(len(text))
+			var b bytes.Buffer
+			require.NoError(t, ws.WriteHeader(&b, h))
+			payload := []byte(text)
+			ws.Cipher(payload, h.Mask, 0)
+			return append(b.Bytes(), payload...)
+		}
+		stream := slices.Concat(
+			frame(ws.Header{OpCode: ws.OpText}, "in "),
+			frame(ws.Header{Fin: true, OpCode: ws.OpPing}, "one"),
+			frame(ws.Header{OpCode: ws.OpContinuation}, strings.Repeat("many ", 100)),
+			frame(ws.Header{Fin: true, OpCode: ws.OpContinuation}, "pieces"),
+			frame(ws.Header{Fin: true, OpCode: ws.OpBinary}, strings.Repeat("x", 200_000)),
+			frame(ws.Header{Fin: true, OpCode: ws.OpPing}, "two"),
+		)
+		for size := 1; size < 1<<20; size *= 7 {
+			heard := server.Heard()
+			for at := 0; at < len(stream); {
+				n := size
+				if at > 2_000 && at < 200_000 {
+					n = max(size, 20_000) // the large frame in haste
+				}
+				n = min(n, len(stream)-at)
+				_, err := g.tcp.Conn.Write(stream[at : at+n])
+				require.NoError(t, err)
+				at += n
+			}
+			g.hears(t, "pong one")
+			g.hears(t, "pong two")
+			assert.Equal(t, heard+4, server.Heard(), "%s, %d bytes at a time: two messages and two pings", lib, size)
+		}
+		_, err := g.tcp.Conn.Write(frame(ws.Header{Fin: true, OpCode: 3}, ""))
+		require.NoError(t, err)
+		await(t, server, 0, "a frame that is none ends the connection")
+	}
+}
+
+func TestAServiceDoesWhatItIsTold(t *testing.T) {
+	here, there := net.Pipe()
+	rpcs := rpc.NewServer()
+	require.NoError(t, rpcs.Register(new(Service)))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		rpcs.ServeConn(there)
+	}()
+	client := rpc.NewClient(here)
+	s := setup.Setup{Transport: "ws", Lib: "gobwas", HTTP: "1.1"}
+	var addr string
+	err := client.Call("Service.Start", StartArgs{Setup: setup.Setup{Transport: "pigeon"}}, &addr)
+	assert.EqualError(t, err, "crowd: there is no transport=pigeon here")
+	require.NoError(t, client.Call("Service.Start", StartArgs{Setup: s, State: 1 << 10}, &addr))
+	g := come(t, s, addr)
+	var n int
+	require.NoError(t, client.Call("Service.AwaitLen", AwaitArgs{N: 1, Timeout: time.Minute}, &n))
+	assert.Equal(t, 1, n)
+	assert.EqualError(t, client.Call("Service.AwaitLen", AwaitArgs{N: 2}, &n), "waited for 2, there are 1: context deadline exceeded")
+	var b Broadcasted
+	require.NoError(t, client.Call("Service.Broadcast", BroadcastArgs{Data: []byte(text(7)), Times: 3}, &b))
+	assert.Equal(t, []int{3, 0}, []int{b.Sent, b.Dropped})
+	assert.False(t, b.Issued.Before(b.Began))
+	for range 3 {
+		g.hears(t, text(7))
+	}
+	require.NoError(t, client.Call("Service.Beat", 0, &n))
+	assert.Equal(t, 1, n)
+	g.hears(t, "beat")
+	var total int64
+	require.NoError(t, client.Call("Service.Writes", 0, &total))
+	assert.EqualValues(t, 1+3+1, total, "the upgrade, three messages, a ping")
+	require.NoError(t, client.Call("Service.Heard", 0, &total))
+	assert.Zero(t, total)
+	require.NoError(t, client.Call("Service.Len", 0, &n))
+	assert.Equal(t, 1, n)
+	require.NoError(t, client.Call("Service.Close", 0, &n))
+	client.Close()
+	<-served
 }

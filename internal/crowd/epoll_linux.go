@@ -66,7 +66,8 @@ type loop struct {
 	done chan struct{}
 
 	mu      sync.Mutex
-	clients []*client // by descriptor
+	clients []*client          // by descriptor
+	partial map[*client][]byte // frames that have not come whole: few clients have one
 
 	buf [64 << 10]byte
 }
@@ -80,7 +81,7 @@ func newLoop(s *server[[]byte], hear func(*client, []byte) error) (*loop, error)
 		unix.Close(fd)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	l := &loop{server: s, hear: hear, set: os.NewFile(uintptr(fd), "epoll"), fd: fd, done: make(chan struct{})}
+	l := &loop{server: s, hear: hear, set: os.NewFile(uintptr(fd), "epoll"), fd: fd, done: make(chan struct{}), partial: make(map[*client][]byte)}
 	raw, err := l.set.SyscallConn()
 	if err != nil {
 		l.set.Close()
@@ -144,13 +145,33 @@ func (l *loop) client(fd int) *client {
 	return l.clients[fd]
 }
 
-func (l *loop) put(fd int, c *client) {
+func (l *loop) put(c *client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := fd + 1 - len(l.clients); n > 0 {
+	if n := int(c.fd) + 1 - len(l.clients); n > 0 {
 		l.clients = append(l.clients, make([]*client, n)...)
 	}
-	l.clients[fd] = c
+	l.clients[c.fd] = c
+}
+
+func (l *loop) forget(c *client) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clients[c.fd] = nil
+	delete(l.partial, c)
+}
+
+// keep keeps a client's partial frame and returns the one before.
+func (l *loop) keep(c *client, frame []byte) (before []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before = l.partial[c]
+	if frame != nil && l.clients[c.fd] == c {
+		l.partial[c] = frame
+	} else {
+		delete(l.partial, c)
+	}
+	return before
 }
 
 // A pivot is what a connection's reader and writer hold while, below, the
@@ -165,7 +186,6 @@ type client struct {
 	fd         int32
 	fragmented bool        // a message's end is still to come
 	tls        *tls.Conn   // nil without
-	partial    []byte      // of a frame
 	stalled    *time.Timer // while there is something behind
 	remove     func()
 	state      *byte
@@ -189,7 +209,7 @@ func (l *loop) adopt(c net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.remove = l.server.Add(n)
-	l.put(fd, n)
+	l.put(n)
 	if err := n.watch(unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
 		n.err = err
 		n.cut()
@@ -200,7 +220,7 @@ func (l *loop) adopt(c net.Conn) {
 func (c *conn) duplicate() (fd int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.draining {
+	if len(c.behind) > 0 {
 		return 0, errBehind
 	}
 	gone := c.raw.Control(func(original uintptr) {
@@ -246,7 +266,7 @@ func (c *client) later() {
 	c.stalled = time.AfterFunc(c.loop.server.terms.patience, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.draining && c.err == nil {
+		if len(c.behind) > 0 && c.err == nil {
 			c.err = errBehind
 			c.cut()
 		}
@@ -257,7 +277,7 @@ func (c *client) later() {
 func (c *client) drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.draining || c.err != nil {
+	if len(c.behind) == 0 || c.err != nil {
 		return
 	}
 	n, err := c.try(c.behind)
@@ -271,7 +291,7 @@ func (c *client) drain() {
 		c.stalled.Reset(c.loop.server.terms.patience)
 	}
 	if len(c.behind) == 0 {
-		c.behind, c.draining = nil, false
+		c.behind = nil
 		c.stalled.Stop()
 		c.stalled = nil
 		c.watch(unix.EPOLL_CTL_MOD, unix.EPOLLIN)
@@ -343,7 +363,7 @@ func (c *client) release() {
 		c.stalled.Stop()
 	}
 	c.behind = nil
-	c.loop.put(int(c.fd), nil) // before somebody else gets the descriptor
+	c.loop.forget(c) // before somebody else gets the descriptor
 	unix.Close(int(c.fd))
 	c.remove()
 }
@@ -351,9 +371,8 @@ func (c *client) release() {
 // frames hears a WebSocket's frames (RFC 6455, section 5.2), the last of which
 // may be cut anywhere.
 func (c *client) frames(data []byte) error {
-	if len(c.partial) > 0 {
-		data = append(c.partial, data...)
-		c.partial = nil
+	if partial := c.loop.keep(c, nil); partial != nil {
+		data = append(partial, data...)
 	}
 	for len(data) > 0 {
 		r := bytes.NewReader(data)
@@ -384,8 +403,8 @@ func (c *client) frames(data []byte) error {
 		}
 		data = rest[h.Length:]
 	}
-	if len(data) > 0 { // or an empty slice would keep its array
-		c.partial = bytes.Clone(data)
+	if len(data) > 0 {
+		c.loop.keep(c, bytes.Clone(data))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package crowd
 
 import (
+	"io"
 	"net"
 	"time"
 
@@ -36,22 +37,24 @@ func textFrame(data []byte) []byte { return ws.MustCompileFrame(ws.NewTextFrame(
 func followGobwas(s *server[[]byte], c net.Conn) {
 	defer c.Close()
 	defer s.Add(rawConn{c})()
-	answer := wsutil.ControlFrameHandler(c, ws.StateServerSide)
+	control := wsutil.ControlFrameHandler(c, ws.StateServerSide)
+	answer := func(h ws.Header, r io.Reader) error {
+		if h.OpCode == ws.OpPing {
+			s.heard.Add(1)
+		}
+		return control(h, r)
+	}
 	r := wsutil.Reader{Source: c, State: ws.StateServerSide, OnIntermediate: answer, MaxMessageSize: largestMessage}
 	for {
 		h, err := r.NextFrame()
 		if err != nil {
 			return
 		}
-		switch {
-		case !h.OpCode.IsControl():
+		if h.OpCode.IsControl() {
+			err = answer(h, &r)
+		} else {
 			s.heard.Add(1)
 			err = r.Discard()
-		default:
-			if h.OpCode == ws.OpPing {
-				s.heard.Add(1)
-			}
-			err = answer(h, &r)
 		}
 		if err != nil {
 			return

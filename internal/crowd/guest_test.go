@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -95,8 +96,28 @@ func come(t *testing.T, s setup.Setup, addr string) *guest {
 	}
 	_, security := certificate.Configs(s.HTTP)
 	var read func() error
-	switch s.Transport {
-	case "ws":
+	switch {
+	case s.Codec == codec.Deflate: // gorilla's client has no takeover
+		coder := transport.All[slices.IndexFunc(transport.All, func(t transport.Transport) bool { return t.Lib == "coder" })]
+		url := "http://localhost"
+		if s.TLS != "" {
+			url = "https://localhost"
+		}
+		stream, err := coder.Open(context.WithoutCancel(t.Context()), &transport.Client{
+			URL: url, Header: http.Header{}, Codec: s.Codec,
+			HTTP: &http.Transport{DialContext: dial, TLSClientConfig: security},
+		}, 0)
+		require.NoError(t, err)
+		read = func() error {
+			e, err := stream.Next()
+			if err == nil {
+				g.got <- string(e.Data)
+			} else {
+				stream.Close()
+			}
+			return err
+		}
+	case s.Transport == "ws":
 		url := "ws://localhost/"
 		if s.TLS != "" {
 			url = "wss://localhost/"
@@ -117,7 +138,7 @@ func come(t *testing.T, s setup.Setup, addr string) *guest {
 			}
 			return err
 		}
-	case "floor":
+	case s.Transport == "floor":
 		c, err := dial(t.Context(), "tcp", "")
 		require.NoError(t, err)
 		io.WriteString(c, "hello\n")
