@@ -19,7 +19,8 @@ type Fate struct {
 	// A connection is cut by a reset, which reaches both ends at once and
 	// overtakes what is under way. With Silent, it just carries nothing any
 	// more: the client receives nothing, what either writes afterwards is lost,
-	// and neither is told, until the server gives up that much later.
+	// and neither is told. That much later the server gives up; the client is
+	// never told.
 	Silent time.Duration
 
 	// Ended, if not nil, is told how the connection ended.
@@ -125,13 +126,17 @@ func (d *doomed) cut() {
 	d.end.Cut = true
 	d.over()
 	if d.fate.Silent == 0 {
-		d.reset()
+		d.in.reset(&d.in.reader, &d.in.writer)
+		d.out.reset(&d.out.reader, &d.out.writer)
 		return
 	}
 	d.in.silence()
 	d.out.silence()
 	d.in.lose()
-	time.AfterFunc(d.fate.Silent, d.reset)
+	time.AfterFunc(d.fate.Silent, func() {
+		d.in.reset(&d.in.writer)
+		d.out.reset(&d.out.reader)
+	})
 }
 
 // over is called with the lock held.
@@ -143,11 +148,6 @@ func (d *doomed) over() {
 	if d.fate.Ended != nil {
 		d.fate.Ended(d.end)
 	}
-}
-
-func (d *doomed) reset() {
-	d.in.reset()
-	d.out.reset()
 }
 
 func (d *doomed) Close() error {

@@ -86,15 +86,25 @@ func TestAConnectionFallsSilent(t *testing.T) {
 		write(t, client, "lost")
 		write(t, server, "lost")
 		assert.Equal(t, "under way up", read(t, server), "what was under way should land")
-		client.SetReadDeadline(start.Add(10 * time.Second))
-		_, err := client.Read(make([]byte, 1))
-		isOpError(t, err, os.ErrDeadlineExceeded, "the client should receive nothing")
-		assert.NoError(t, client.Close())
-		_, err = server.Read(make([]byte, 1))
-		isOpError(t, err, syscall.ECONNRESET, "the server should not see the FIN")
-		assert.Equal(t, 22*time.Second, time.Since(start), "but give up in the end")
+		_, err := server.Read(make([]byte, 1))
+		isOpError(t, err, syscall.ECONNRESET, "the server should give up")
+		assert.Equal(t, 22*time.Second, time.Since(start), "when it should")
 		_, err = server.Write([]byte("x"))
 		isOpError(t, err, syscall.ECONNRESET, "in both directions")
+		client.SetReadDeadline(start.Add(time.Hour))
+		_, err = client.Read(make([]byte, 1))
+		isOpError(t, err, os.ErrDeadlineExceeded, "the client should hear of nothing")
+	})
+}
+
+func TestAClientThatLeavesASilentConnection(t *testing.T) {
+	doomed(t, netpath.Fate{After: time.Second, Silent: 20 * time.Second}, func(t *testing.T, client, server net.Conn, end *netpath.End) {
+		start := time.Now().Add(-time.Millisecond)
+		time.Sleep(2 * time.Second)
+		assert.NoError(t, client.Close())
+		_, err := server.Read(make([]byte, 1))
+		isOpError(t, err, syscall.ECONNRESET, "the server should not see the FIN")
+		assert.Equal(t, 21*time.Second, time.Since(start), "but give up in the end")
 	})
 }
 

@@ -218,12 +218,12 @@ func (p *pipe) lose() {
 	p.segments, p.unread = nil, 0
 }
 
-// reset ends both sides and drops what is under way.
-func (p *pipe) reset() {
+// reset ends one or both sides and drops what is under way.
+func (p *pipe) reset(sides ...*side) {
 	p.lose()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range []*side{&p.reader, &p.writer} {
+	for _, s := range sides {
 		if s.err == nil {
 			s.end(syscall.ECONNRESET)
 		}
