@@ -2,6 +2,8 @@ package pushcost
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -250,10 +252,10 @@ func TestMemoryLinear(t *testing.T) {
 // processes of their own: heap and stacks 2 %, pages 5 %.
 func TestMemoryRepeats(t *testing.T) {
 	weighing(t)
-	for _, name := range []string{gorilla, gorillaTuned, sseHTTP} {
+	for _, name := range []string{gorilla, sseHTTP} {
 		var heap, stack, rss []float64
 		for range 5 {
-			h, err := measure.Hold{Setup: cell(t, name), Few: 500, Many: 2000, Events: feed.Trades()[:2]}.Run(t.Context())
+			h, err := measure.Hold{Setup: cell(t, name), Few: 500, Many: 2500, Events: feed.Trades()[:2]}.Run(t.Context())
 			require.NoError(t, err)
 			heap, stack, rss = append(heap, h.Heap()), append(stack, h.Stack()), append(rss, h.Resident(h.Idle))
 		}
@@ -279,7 +281,7 @@ func TestMemoryWarm(t *testing.T) {
 	weighing(t)
 	many(t, 5000)
 	for name, kib := range map[string]float64{sseEpoll: 1.5, wsEpoll: 0.4, gorillaTuned: 8} {
-		h, err := measure.Hold{Setup: cell(t, name), Few: 1000, Many: 5000, Events: feed.Trades()[:100]}.Run(t.Context())
+		h, err := measure.Hold{Setup: cell(t, name), Few: 1000, Many: 5000, Events: feed.Trades()[:10], Times: 10}.Run(t.Context())
 		require.NoError(t, err)
 		t.Logf("%s: %.0f B", name, h.Resident(h.Used))
 		assert.LessOrEqual(t, h.Resident(h.Used), kib*1024, name)
@@ -328,5 +330,66 @@ func TestMemoryCapacity(t *testing.T) {
 			held += n
 		}
 		assert.Equal(t, c.Conns, held)
+	}
+}
+
+// E13, S1, C17, V1, B4: what an idle connection costs, what a used one does, and what
+// it takes to open them.
+// PUSHCOST_FULL=1 runs the documents' populations, 500, 4,000, 5,000 and
+// 10,000, four times each, and reports the range of their pages.
+func BenchmarkIdle(b *testing.B) {
+	populations, repeats := []int{1000}, 1
+	if os.Getenv("PUSHCOST_FULL") == "1" {
+		populations, repeats = []int{500, 4000, 5000, 10_000}, 4
+	}
+	for _, name := range strings.Fields(contestants) {
+		for _, conns := range populations {
+			idle(b, "", measure.Hold{Setup: cell(b, name), Few: 100, Many: 100 + conns, Events: feed.Trades()[:10], Times: 10}, repeats)
+		}
+	}
+	streams := measure.Hold{Setup: cell(b, sseHTTP2), Few: 200, Many: 1200, Streams: 200, Events: feed.Trades()[:10], Times: 10}
+	idle(b, "/streams=200", streams, 1)
+}
+
+// idle makes a benchmark of each state of the connections.
+func idle(b *testing.B, suffix string, h measure.Hold, repeats int) {
+	weigh := sync.OnceValues(func() (all []measure.Held, err error) {
+		for range repeats {
+			held, err := h.Run(context.Background())
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, held)
+		}
+		return all, nil
+	})
+	for _, state := range []string{"idle", "used"} {
+		b.Run(fmt.Sprintf("%s%s/conns=%d/state=%s", h.Setup, suffix, h.Many-h.Few, state), func(b *testing.B) {
+			var all []measure.Held
+			var err error
+			for b.Loop() {
+				all, err = weigh()
+				require.NoError(b, err)
+			}
+			var pages []float64
+			mean := map[string]float64{}
+			for _, held := range all {
+				metrics, memory := held.Opening(), held.Idle
+				if state == "used" {
+					metrics, memory = nil, held.Used
+				}
+				for _, m := range append(metrics, held.Metrics(memory)...) {
+					mean[m.Unit] += m.Value / float64(repeats)
+				}
+				pages = append(pages, held.Resident(memory))
+			}
+			for unit, value := range mean {
+				b.ReportMetric(value, unit)
+			}
+			if repeats > 1 {
+				b.ReportMetric(slices.Max(pages)-slices.Min(pages), "RSS-range-B")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }

@@ -23,7 +23,10 @@ type Hold struct {
 	Streams int // to one connection over HTTP/2; 0: one
 	State   int // bytes that the application keeps for each
 
-	Events [][]byte // broadcast to all: they make a used connection of an idle one
+	// Events are broadcast to all, each so many times: they make a used
+	// connection of an idle one.
+	Events [][]byte
+	Times  int // 0: once
 }
 
 // Held is what a server of many connections holds, and spends.
@@ -54,7 +57,7 @@ func (h Hold) Run(ctx context.Context) (held Held, err error) {
 	if _, err := g.grow(h.Few, h.Streams); err != nil {
 		return held, err
 	}
-	if _, err := g.use(h.Events); err != nil {
+	if _, err := g.use(h.Events, max(1, h.Times)); err != nil {
 		return held, err
 	}
 	if held.Base, err = g.server.Memory(); err != nil {
@@ -75,7 +78,7 @@ func (h Hold) Run(ctx context.Context) (held Held, err error) {
 	if held.Idle, err = g.server.Memory(); err != nil {
 		return held, err
 	}
-	if held.BeatCPU, err = g.use(h.Events); err != nil {
+	if held.BeatCPU, err = g.use(h.Events, max(1, h.Times)); err != nil {
 		return held, err
 	}
 	held.Used, err = g.server.Memory()
@@ -85,8 +88,8 @@ func (h Hold) Run(ctx context.Context) (held Held, err error) {
 // use has the server and its clients do all they can do: heartbeats,
 // broadcasts, messages and pings from the clients. It returns the server's CPU
 // time for a heartbeat to all.
-func (g *gathering) use(events [][]byte) (beat time.Duration, err error) {
-	spent := func(beat bool, event []byte) (time.Duration, error) {
+func (g *gathering) use(events [][]byte, times int) (beat time.Duration, err error) {
+	spent := func(beat bool, event []byte, times int) (time.Duration, error) {
 		before, err := g.server.CPU()
 		if err != nil {
 			return 0, err
@@ -96,27 +99,27 @@ func (g *gathering) use(events [][]byte) (beat time.Duration, err error) {
 				return 0, err
 			}
 		}
-		if _, _, err := g.broadcast(event, 1); err != nil {
+		if _, _, err := g.broadcast(event, times); err != nil {
 			return 0, err
 		}
 		after, err := g.server.CPU()
 		return after - before, err
 	}
-	for _, event := range events[:len(events)-2] {
-		if _, err := spent(false, event); err != nil {
+	for _, event := range events {
+		if _, err := spent(false, event, times); err != nil {
 			return 0, err
 		}
 	}
 	// A heartbeat has arrived when the event after it has. A ping's answer comes
 	// after all that its client had sent before.
-	alone, err := spent(false, events[len(events)-2])
+	alone, err := spent(false, events[0], 1)
 	if err != nil {
 		return 0, err
 	}
 	if err := g.there(); err != nil {
 		return 0, err
 	}
-	both, err := spent(true, events[len(events)-1])
+	both, err := spent(true, events[0], 1)
 	if err != nil {
 		return 0, err
 	}

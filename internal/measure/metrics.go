@@ -66,10 +66,20 @@ var Units = []struct{ Name, Policy string }{
 	{"x-flate6", "better=lower"},            // time to encode, of compress/flate's at level 6: ratio of minima
 	{"h2-cmd-up-B", "better=lower gate=1%"}, // commands over HTTP/2, where frames may share a TLS record
 	{"h2-cmd-down-B", "better=lower gate=1%"},
-	{"hpack-up-B", "better=lower gate=1%"},  // steady-up-B where net/http's map order moves HPACK's table
-	{"open-B", "assume=exact better=lower"}, // both ways, up to a subscribed, quiet path
-	{"h2-open-B", "better=lower gate=2%"},   // the same over HTTP/2 and TLS, where frames that meet share a record
-	{"wire-B", "better=lower gate=0.5%"},    // all of it, both ways: the documents' figure
+	{"hpack-up-B", "better=lower gate=1%"},            // steady-up-B where net/http's map order moves HPACK's table
+	{"open-B", "assume=exact better=lower"},           // both ways, up to a subscribed, quiet path
+	{"h2-open-B", "better=lower gate=2%"},             // the same over HTTP/2 and TLS, where frames that meet share a record
+	{"wire-B", "better=lower gate=0.5%"},              // all of it, both ways: the documents' figure
+	{"RSS-B/conn", "better=lower gate=5% slack=128"},  // resident pages, a connection
+	{"heap-B/conn", "better=lower gate=2% slack=32"},  // live objects
+	{"stack-B/conn", "better=lower gate=2% slack=32"}, // stacks of goroutines
+	{"kernel-B/conn", "better=lower"},                 // socket slabs of both ends: the machine's, reported
+	{"RSS-range-B", "better=lower"},                   // between repeats
+	{"goroutines/conn", "assume=exact better=lower"},
+	{"fds/conn", "assume=exact better=lower"},
+	{"conns/s", "better=higher gate=3x"},    // opened, wall-clock
+	{"cpu-ns/conn", "better=lower gate=3x"}, // the server's, to open one
+	{"cpu-ns/beat", "better=lower"},         // the server's, for a heartbeat and its answer
 }
 
 // Exact says whether a unit's figures are the same in every run.
