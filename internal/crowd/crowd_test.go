@@ -189,6 +189,7 @@ func stalled(t *testing.T, terms terms) {
 		return s.Codec != "" || s.Transport == "poll" || s.Transport == "floor" || s.Lib == "leaky"
 	}
 	each(t, skip, func(t *testing.T, s setup.Setup) {
+		t.Parallel() // mostly it waits
 		server, addr := open(t, s, terms, 16<<10)
 		sleeper, awake := come(t, s, addr), []*guest{come(t, s, addr), come(t, s, addr)}
 		await(t, server, 3, "all are there")
@@ -221,10 +222,14 @@ func stalled(t *testing.T, terms terms) {
 // Messages of any size through sockets with hardly any room, to clients that
 // dawdle: what is written in pieces arrives whole.
 func TestABacklogKeepsMessagesWhole(t *testing.T) {
-	skip := func(s setup.Setup) bool { return s.Codec != "" || s.Transport == "floor" || s.Lib == "leaky" }
+	skip := func(s setup.Setup) bool {
+		// The backlog lies below TLS, but for the loop's.
+		return s.Codec != "" || s.Transport == "floor" || s.Lib == "leaky" || s.TLS != "" && s.Lib != "epoll" && s.Lib != "http"
+	}
 	each(t, skip, func(t *testing.T, s setup.Setup) {
+		t.Parallel() // mostly it waits
 		server, addr := open(t, s, patient, 1)
-		const n = 3
+		const n = 2
 		var guests []*guest
 		for range n {
 			guests = append(guests, come(t, s, addr))
@@ -232,16 +237,17 @@ func TestABacklogKeepsMessagesWhole(t *testing.T) {
 		await(t, server, n, "all are there")
 		random := rand.New(rand.NewPCG(1, 2))
 		var messages []string
-		for i := range 120 {
+		for i := range 60 {
 			for _, g := range guests {
-				g.tcp.turn(i >= 60 && random.IntN(3) > 0) // at first nobody reads
+				g.tcp.turn(i >= 30 && random.IntN(3) > 0) // at first nobody reads
 			}
-			m := fmt.Sprintf(`"%d %s"`, i, strings.Repeat(fmt.Sprint(i%10), random.IntN(20_000)))
+			size := random.IntN(1 << (8 + random.IntN(11))) // the kernel takes some 64 KB whole or not at all
+			m := fmt.Sprintf(`"%d %s"`, i, strings.Repeat(fmt.Sprint(i%10), size))
 			messages = append(messages, m)
 			_, dropped := server.Broadcast([]byte(m))
 			require.Zero(t, dropped)
-			if i == 59 {
-				require.Less(t, server.Writes(), int64(n*60), "there is a backlog")
+			if i == 29 {
+				require.Less(t, server.Writes(), int64(n*30), "there is a backlog")
 			}
 		}
 		for _, g := range guests {

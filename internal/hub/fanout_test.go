@@ -3,9 +3,11 @@ package hub
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -74,6 +76,21 @@ func TestARemovedSinkGetsNothing(t *testing.T) {
 	for i, want := range []int{0, 1, 1, 0} {
 		assert.Len(t, sinks[i].got, want, "sink %d", i)
 	}
+}
+
+func TestARemovedSinkIsForgotten(t *testing.T) {
+	var f Fanout[int]
+	f.Add(new(kept))
+	gone := func() weak.Pointer[kept] {
+		sink := new(kept)
+		remove := f.Add(sink)
+		f.Broadcast(1)
+		remove()
+		return weak.Make(sink)
+	}()
+	runtime.GC()
+	assert.Nil(t, gone.Value(), "the registry keeps nobody's memory")
+	runtime.KeepAlive(&f)
 }
 
 // remover removes another sink when it is sent something: a registry that held
