@@ -71,17 +71,22 @@ func (g *gathering) there() error {
 
 // broadcast sends an event to all so many times, and returns once every client
 // has it as often.
-func (g *gathering) broadcast(data []byte, times int) (b crowd.Broadcasted, a fleet.Awaited, err error) {
+func (g *gathering) broadcast(data []byte, times int) (crowd.Broadcasted, fleet.Awaited, error) {
+	return g.publish(crowd.BroadcastArgs{Data: data, Times: times})
+}
+
+// publish is broadcast, at a pace.
+func (g *gathering) publish(args crowd.BroadcastArgs) (b crowd.Broadcasted, a fleet.Awaited, err error) {
 	if g.setup.Transport == "poll" { // who is not there is not sent to
 		if err := g.there(); err != nil {
 			return b, a, err
 		}
 	}
-	if err := g.clients.Call("Expect", fleet.ExpectArgs{Data: data, Times: times}, new(int)); err != nil {
+	if err := g.clients.Call("Expect", fleet.ExpectArgs{Data: args.Data, Times: args.Times}, new(int)); err != nil {
 		return b, a, err
 	}
-	g.events += times
-	if err := g.server.Call("Broadcast", crowd.BroadcastArgs{Data: data, Times: times}, &b); err != nil {
+	g.events += args.Times
+	if err := g.server.Call("Broadcast", args, &b); err != nil {
 		return b, a, err
 	}
 	if err := g.clients.Call("Await", fleet.AwaitArgs{Timeout: enough}, &a); err != nil {
