@@ -393,3 +393,30 @@ func idle(b *testing.B, suffix string, h measure.Hold, repeats int) {
 		})
 	}
 }
+
+// B8: 200,000 connections of one server are modelled: no machine here has the
+// descriptors, so they have no socket, and the server is the real one. At 1,000
+// a model's connection is within 2 % of a real one but for some hundred bytes,
+// what package net keeps of a socket: a netFD and two addresses, less our
+// stub. It is linear, so that 10,000 tell of 200,000; PUSHCOST_FULL=1 holds all.
+func TestMemoryModel(t *testing.T) {
+	weighing(t)
+	const socket = 96 // B
+	many(t, 1100)
+	full := 10_000
+	if os.Getenv("PUSHCOST_FULL") == "1" {
+		full = 200_000
+	}
+	for _, name := range []string{gorilla, gorillaTuned, sseHTTP} {
+		weigh := func(n int, run func(measure.Hold, context.Context) (measure.Held, error)) measure.Held {
+			held, err := run(measure.Hold{Setup: cell(t, name), Few: 100, Many: n, Events: feed.Trades()[:3]}, t.Context())
+			require.NoError(t, err)
+			return held
+		}
+		sockets, few, all := weigh(1100, measure.Hold.Run), weigh(1100, measure.Hold.Model), weigh(full, measure.Hold.Model)
+		assert.InEpsilon(t, sockets.Heap(), few.Heap()+socket, 0.02, "%s: heap", name)
+		assert.InEpsilon(t, sockets.Live(), few.Live()+socket, 0.02, "%s: heap and stacks", name)
+		assert.InEpsilon(t, few.Live(), all.Live(), 0.02, "%s: of many as of few", name)
+		t.Logf("%s: 200,000 take %.1f GB of pages, the kernel's share not included", name, 200_000*(all.Resident(all.Used)+socket)/1e9)
+	}
+}

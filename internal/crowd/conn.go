@@ -59,20 +59,24 @@ func (o *outbox) write(to outlet, p []byte, limit int) (n int, err error) {
 // A conn is a connection whose Write does not block: whichever library writes,
 // its clients are dealt with alike. It takes no write deadline, having one.
 type conn struct {
-	net.Conn // *net.TCPConn
-	raw      syscall.RawConn
+	net.Conn                 // *net.TCPConn, or *stub
+	raw      syscall.RawConn // nil for a stub
 	door     *door
 	state    *byte
 	outbox
 	left bool // closed by who serves it
 }
 
-func newConn(tcp *net.TCPConn, d *door) (*conn, error) {
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return nil, err
+func newConn(accepted net.Conn, d *door) (*conn, error) {
+	c := &conn{Conn: accepted, door: d, state: d.terms.newState()}
+	if tcp, ok := accepted.(*net.TCPConn); ok {
+		raw, err := tcp.SyscallConn()
+		if err != nil {
+			return nil, err
+		}
+		c.raw = raw
 	}
-	return &conn{Conn: tcp, raw: raw, door: d, state: d.terms.newState()}, nil
+	return c, nil
 }
 
 func (c *conn) Write(p []byte) (int, error) { return c.write(c, p, c.door.terms.behind) }
@@ -109,7 +113,9 @@ func (c *conn) drain() {
 
 // cut resets the connection. Who serves it notices when reading.
 func (c *conn) cut() {
-	c.Conn.(*net.TCPConn).SetLinger(0) // what is queued in the kernel goes too
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		tcp.SetLinger(0) // what is queued in the kernel goes too
+	}
 	c.Conn.Close()
 }
 

@@ -42,13 +42,13 @@ type door struct {
 
 // Accept lets in the next client.
 func (d *door) Accept() (net.Conn, error) {
-	tcp, err := d.Listener.Accept()
+	accepted, err := d.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	c, err := newConn(tcp.(*net.TCPConn), d)
+	c, err := newConn(accepted, d)
 	if err != nil || !d.enter(c) {
-		tcp.Close()
+		accepted.Close()
 		return nil, net.ErrClosed
 	}
 	if d.wrap != nil {

@@ -10,7 +10,10 @@ import (
 
 // A Service is a server that another process commands: its methods are those
 // of a receiver of net/rpc. An argument that is not needed is an int.
-type Service struct{ server Server }
+type Service struct {
+	server Server
+	stubs  *stubs // nil: it has a port
+}
 
 // StartArgs say what to serve, and where.
 type StartArgs struct {
@@ -18,6 +21,7 @@ type StartArgs struct {
 	Addr      string // empty: a free port of 127.0.0.1
 	ReusePort bool   // with other processes
 	State     int    // bytes that the application keeps for each connection
+	Stubs     bool   // no port, but connections without a socket, which Admit lets in
 }
 
 // Start starts the server. The answer is its address.
@@ -29,8 +33,12 @@ func (s *Service) Start(a StartArgs, addr *string) error {
 	if a.ReusePort {
 		lc.Control = reusePort
 	}
-	ln, err := lc.Listen(context.Background(), "tcp", a.Addr)
-	if err != nil {
+	var ln net.Listener
+	var err error
+	if a.Stubs {
+		s.stubs = newStubs()
+		ln = s.stubs
+	} else if ln, err = lc.Listen(context.Background(), "tcp", a.Addr); err != nil {
 		return err
 	}
 	s.server, err = serve(ln, a.Setup, terms{behind: Behind, patience: Patience, state: a.State})
@@ -42,10 +50,13 @@ func (s *Service) Start(a StartArgs, addr *string) error {
 	return nil
 }
 
-// BroadcastArgs are a message and how often it is to be sent.
+// BroadcastArgs are a message, how often it is to be sent, and how long after one
+// another. An instant is due however late the ones before it were: who falls
+// behind is not asked less.
 type BroadcastArgs struct {
 	Data  []byte
 	Times int
+	Every time.Duration // 0: as fast as can be
 }
 
 // Broadcasted says how that went.
@@ -57,7 +68,10 @@ type Broadcasted struct {
 // Broadcast sends a message to everybody.
 func (s *Service) Broadcast(a BroadcastArgs, b *Broadcasted) error {
 	b.Began = time.Now()
-	for range a.Times {
+	for i := range a.Times {
+		if a.Every > 0 {
+			time.Sleep(time.Until(b.Began.Add(time.Duration(i) * a.Every)))
+		}
 		sent, dropped := s.server.Broadcast(a.Data)
 		b.Sent += sent
 		b.Dropped += dropped

@@ -31,6 +31,9 @@ var trials = sync.Pool{New: func() any {
 // try writes as much of p as the socket has room for.
 func (c *conn) try(p []byte) (int, error) {
 	c.door.writes.Add(1)
+	if c.raw == nil {
+		return c.Conn.Write(p) // which a stub always has room for
+	}
 	t := trials.Get().(*trial)
 	defer trials.Put(t)
 	t.data = p

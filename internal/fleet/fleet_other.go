@@ -2,7 +2,11 @@
 
 package fleet
 
-import "errors"
+import (
+	"errors"
+
+	"pushcost/internal/setup"
+)
 
 var errSystem = errors.New("fleet: its clients need epoll: run this on Linux")
 
@@ -10,6 +14,7 @@ var errSystem = errors.New("fleet: its clients need epoll: run this on Linux")
 type Fleet struct{}
 
 func Descriptors(int) error                    { return errSystem }
+func Opening(setup.Setup) ([]byte, error)      { return nil, errSystem }
 func (*Fleet) Dial(DialArgs, *Dialed) error    { return errSystem }
 func (*Fleet) Expect(ExpectArgs, *int) error   { return errSystem }
 func (*Fleet) Await(AwaitArgs, *Awaited) error { return errSystem }
