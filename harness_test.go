@@ -150,19 +150,24 @@ func run(t *testing.T, pattern string, f func(*testing.T, setup.Setup)) {
 }
 
 // report makes a benchmark of every setup.
-// How long it takes is no figure of theirs: the feed sets the pace.
 func report(b *testing.B, pattern string, f func(*testing.B, setup.Setup) []measure.Metric) {
 	b.Helper()
 	for _, s := range cells(b, pattern) {
 		b.Run(s.String(), func(b *testing.B) {
-			var metrics []measure.Metric
-			for b.Loop() {
-				metrics = f(b, s)
-			}
-			for _, m := range metrics {
-				b.ReportMetric(m.Value, m.Unit)
-			}
-			b.ReportMetric(0, "ns/op")
+			reportOf(b, func() []measure.Metric { return f(b, s) })
 		})
 	}
+}
+
+// reportOf reports an experiment's figures. How long it takes is none of them:
+// the feed sets the pace.
+func reportOf(b *testing.B, experiment func() []measure.Metric) {
+	var metrics []measure.Metric
+	for b.Loop() {
+		metrics = experiment()
+	}
+	for _, m := range metrics {
+		b.ReportMetric(m.Value, m.Unit)
+	}
+	b.ReportMetric(0, "ns/op")
 }

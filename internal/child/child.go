@@ -101,6 +101,12 @@ func (c *Child) CPU() (t time.Duration, err error) {
 	return t, err
 }
 
+// Allocs is the number of objects that the child has allocated so far.
+func (c *Child) Allocs() (objects int64, err error) {
+	err = c.call("self.Allocs", 0, &objects)
+	return objects, err
+}
+
 // Stop hangs up and waits for the child's end.
 func (c *Child) Stop() error { return c.stop() }
 

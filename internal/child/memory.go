@@ -21,7 +21,6 @@ type Memory struct {
 	Goroutines int
 	Threads    int
 	FDs        int
-	Allocs     int64 // objects allocated since the process began
 
 	// Kernel is what the kernel holds for the sockets of the whole machine,
 	// whoever's they are; 0 where that cannot be read.
@@ -36,6 +35,13 @@ func (self) CPU(_ int, t *time.Duration) error {
 	return nil
 }
 
+func (self) Allocs(_ int, objects *int64) error {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}}
+	metrics.Read(samples)
+	*objects = int64(samples[0].Value.Uint64())
+	return nil
+}
+
 // Memory collects twice, since a pool or a finalizer releases in the first
 // collection what the second one frees, and returns free pages.
 func (self) Memory(_ int, m *Memory) (err error) {
@@ -45,11 +51,10 @@ func (self) Memory(_ int, m *Memory) (err error) {
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/stacks:bytes"},
 		{Name: "/sched/goroutines:goroutines"},
-		{Name: "/gc/heap/allocs:objects"},
 	}
 	metrics.Read(samples)
 	m.Heap, m.Stack = int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64())
-	m.Goroutines, m.Allocs = int(samples[2].Value.Uint64()), int64(samples[3].Value.Uint64())
+	m.Goroutines = int(samples[2].Value.Uint64())
 	m.Kernel = sockets()
 	p, err := process.NewProcess(int32(os.Getpid()))
 	if err != nil {

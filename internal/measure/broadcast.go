@@ -4,20 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
-	"pushcost/internal/child"
 	"pushcost/internal/crowd"
 	"pushcost/internal/feed"
+	"pushcost/internal/fleet"
 	"pushcost/internal/setup"
 )
 
 // floorSetup is a server that does nothing but write(2) to bare descriptors.
 var floorSetup = setup.Setup{Transport: "floor", Lib: "fd", HTTP: "1.1"}
 
-// rounds is how many broadcasts of each of the three are compared.
-const rounds = 11
+// A machine is calm where the floor is within this of itself: then a multiple of
+// it means something.
+const calm = 0.03
+
+// Broadcasts of each of the three that are compared: at least, and at most where
+// the machine is not calm.
+const (
+	fewestRounds = 11
+	mostRounds   = 22
+)
 
 // A Broadcaster pushes the same events to all clients of a setup, and beside
 // it, in turn, to as many clients of the floor: what disturbs the machine
@@ -45,9 +54,14 @@ func (b *Broadcaster) Stop() error { return errors.Join(b.crowd.stop(), b.floor.
 type Broadcast struct {
 	Setup  setup.Setup
 	Conns  int
-	Writes int64 // to the sockets of all clients, for all events
 	Events int
-	Allocs int64 // objects, for all events
+
+	Payload int64 // of all events, in bytes
+
+	// To all clients, for all events.
+	Writes int64 // to sockets
+	Bytes  int64 // received
+	Allocs int64 // objects, beyond those of the floor
 
 	// Rounds of the contestant and of the floor; Again is the floor once more,
 	// as another contestant would be measured.
@@ -62,7 +76,7 @@ type Round struct {
 
 // Run broadcasts to n clients; a later run is to no fewer.
 func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
-	result = Broadcast{Setup: b.crowd.setup, Conns: n, Events: rounds}
+	result = Broadcast{Setup: b.crowd.setup, Conns: n}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s to %d: %w", result.Setup, n, err)
@@ -73,37 +87,53 @@ func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
 		if _, err := g.grow(n, 0); err != nil {
 			return result, err
 		}
-		if _, err := g.round(events[rounds]); err != nil { // the first one grows buffers
+		if _, err := g.round(events[mostRounds]); err != nil { // the first one grows buffers
 			return result, err
 		}
 	}
-	writes, before, err := b.crowd.spent()
+	before, err := b.tally()
 	if err != nil {
 		return result, err
 	}
-	for _, event := range events[:rounds] {
+	for result.Events < fewestRounds || result.Events < mostRounds && !result.Calm() {
 		for _, turn := range []struct {
 			of     *gathering
 			rounds *[]Round
 		}{{b.floor, &result.Floor}, {b.crowd, &result.Rounds}, {b.floor, &result.Again}} {
-			r, err := turn.of.round(event)
+			r, err := turn.of.round(events[result.Events])
 			if err != nil {
 				return result, err
 			}
 			*turn.rounds = append(*turn.rounds, r)
 		}
+		result.Payload += int64(len(events[result.Events]))
+		result.Events++
 	}
-	after, memory, err := b.crowd.spent()
-	result.Writes, result.Allocs = after-writes, memory.Allocs-before.Allocs
+	after, err := b.tally()
+	result.Writes, result.Bytes = after.writes-before.writes, after.bytes-before.bytes
+	// The floor allocates nothing: what it does allocate is for the calls, of
+	// which it has twice as many.
+	result.Allocs = after.allocs - before.allocs - (after.floorAllocs-before.floorAllocs)/2
 	return result, err
 }
 
-func (g *gathering) spent() (writes int64, m child.Memory, err error) {
-	if err := g.server.Call("Writes", 0, &writes); err != nil {
-		return 0, m, err
+// A tally is what was spent so far.
+type tally struct{ writes, bytes, allocs, floorAllocs int64 }
+
+func (b *Broadcaster) tally() (t tally, err error) {
+	var seen fleet.Counts
+	if err := b.crowd.server.Call("Writes", 0, &t.writes); err != nil {
+		return t, err
 	}
-	m, err = g.server.Memory()
-	return writes, m, err
+	if err := b.crowd.clients.Call("Counts", 0, &seen); err != nil {
+		return t, err
+	}
+	t.bytes = seen.Bytes
+	if t.allocs, err = b.crowd.server.Allocs(); err != nil {
+		return t, err
+	}
+	t.floorAllocs, err = b.floor.server.Allocs()
+	return t, err
 }
 
 func (g *gathering) round(event []byte) (r Round, err error) {
@@ -127,8 +157,19 @@ func leastCPU(rounds []Round) float64 {
 // whatever disturbs a measurement adds to it.
 func (b Broadcast) TimesFloor() float64 { return leastCPU(b.Rounds) / leastCPU(b.Floor) }
 
+// Overhead is what each client received beyond the payload, per event, in bytes.
+func (b Broadcast) Overhead() float64 {
+	return float64(b.Bytes-b.Payload*int64(b.Conns)) / float64(b.Conns*b.Events)
+}
+
+// WritesPerEvent is how often each client's socket was written to for an event.
+func (b Broadcast) WritesPerEvent() float64 { return float64(b.Writes) / float64(b.Conns*b.Events) }
+
 // FloorTimesFloor is the same of the floor itself: how far to trust the other.
 func (b Broadcast) FloorTimesFloor() float64 { return leastCPU(b.Again) / leastCPU(b.Floor) }
+
+// Calm says whether to trust it.
+func (b Broadcast) Calm() bool { return math.Abs(b.FloorTimesFloor()-1) <= calm }
 
 // Metrics are a broadcast's figures.
 func (b Broadcast) Metrics() []Metric {
@@ -139,7 +180,7 @@ func (b Broadcast) Metrics() []Metric {
 	}
 	slices.Sort(reached)
 	return []Metric{
-		{"writes/event", float64(b.Writes) / sent},
+		{"writes/event", b.WritesPerEvent()},
 		{"allocs/event", float64(b.Allocs) / sent},
 		{"cpu-ns/write", leastCPU(b.Rounds) / float64(b.Conns)},
 		{"all-ns", float64(reached[len(reached)/2])},

@@ -61,10 +61,17 @@ var Units = []struct{ Name, Policy string }{
 	{"patches-B", "assume=exact better=lower"}, // a run's patches, compressed
 	{"patch-B", "assume=exact better=lower"},   // their mean, rounded
 	{"median-B", "assume=exact better=lower"},
-	{"warm-B", "assume=exact better=lower"}, // the last of them
-	{"max-B", "assume=exact better=lower"},  // as a rule the first, cold
-	{"x-flate6", "better=lower"},            // time to encode, of compress/flate's at level 6: ratio of minima
-	{"h2-cmd-up-B", "better=lower gate=1%"}, // commands over HTTP/2, where frames may share a TLS record
+	{"warm-B", "assume=exact better=lower"},             // the last of them
+	{"max-B", "assume=exact better=lower"},              // as a rule the first, cold
+	{"writes/event", "assume=exact better=lower"},       // to a client's socket, of a broadcast
+	{"allocs/event", "better=lower gate=10% slack=0.1"}, // objects, for a client
+	{"cpu-ns/write", "better=lower gate=3x"},            // the server's CPU time for a client
+	{"all-ns", "better=lower gate=3x"},                  // until the last client has it
+	{"x-floor", "better=lower"},                         // the server's CPU time, of that of bare writes: ratio of minima
+	{"floor-x-floor", "better=lower"},                   // the same of bare writes: how far to trust the other
+	{"deliveries/s", "better=higher gate=3x"},           // events times clients, 99 % of each within 100 ms
+	{"x-flate6", "better=lower"},                        // time to encode, of compress/flate's at level 6: ratio of minima
+	{"h2-cmd-up-B", "better=lower gate=1%"},             // commands over HTTP/2, where frames may share a TLS record
 	{"h2-cmd-down-B", "better=lower gate=1%"},
 	{"hpack-up-B", "better=lower gate=1%"},            // steady-up-B where net/http's map order moves HPACK's table
 	{"open-B", "assume=exact better=lower"},           // both ways, up to a subscribed, quiet path
