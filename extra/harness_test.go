@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"pushcost/extra/internal/socketio"
 	"pushcost/internal/bench"
 	"pushcost/internal/child"
+	"pushcost/internal/crowd"
 	"pushcost/internal/measure"
 	"pushcost/internal/setup"
 	"pushcost/internal/transport"
@@ -23,11 +25,11 @@ import (
 // TestMain plays a child's role where this process is one, adds this module's
 // contestants to the table, and closes and looks for what the tests leave behind.
 func TestMain(m *testing.M) {
-	child.Main(map[string]any{
-		"site":      new(remoteSite),
-		"machinery": machinery{},
-	})
 	transport.All = append(transport.All, socketio.Transports...)
+	crowd.All = append(crowd.All, socketio.Crowds...)
+	roles := maps.Clone(measure.Roles)
+	roles["site"], roles["machinery"] = new(remoteSite), machinery{}
+	child.Main(roles)
 	bench.Prepare(goMod)
 	code := m.Run()
 	if err := errors.Join(closeChromium(), goleak.Find()); code == 0 && err != nil {

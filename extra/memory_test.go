@@ -13,6 +13,8 @@ import (
 	"github.com/zishang520/socket.io/servers/socket/v3"
 
 	"pushcost/internal/child"
+	"pushcost/internal/feed"
+	"pushcost/internal/measure"
 )
 
 // A use is how much of Socket.IO's machinery a connection uses.
@@ -146,4 +148,41 @@ func TestMemorySocketIOMachinery(t *testing.T) {
 		assert.Less(t, used, premium/10, "ten %s are a fraction of what is paid anyway", u)
 	}
 	assert.InDelta(t, 3_070, (held(inNamespaces)-held(unused))/3, 300, "a namespace")
+}
+
+// S1, S2, S3: an idle connection of Socket.IO costs twice what a raw WebSocket
+// does, and as much as an event stream. In Go a third more than the stream,
+// which has no engine under it.
+func TestMemorySocketIO(t *testing.T) {
+	live := func(name string) float64 {
+		h, err := measure.Hold{Setup: cell(t, name), Few: 100, Many: 600, Events: feed.Trades()[:10]}.Run(t.Context())
+		require.NoError(t, err)
+		t.Logf("%s: %.0f B of heap and stacks, %.0f of pages, %.0f used", name, h.Live(), h.Resident(h.Idle), h.Resident(h.Used))
+		return h.Live()
+	}
+	io := live("transport=socketio/lib=websocket/http=1.1")
+	assert.InDelta(t, 2, io/live("transport=ws/lib=gorilla/http=1.1"), 0.3, "of a WebSocket, the library's own")
+	assert.InDelta(t, 4.0/3, io/live("transport=sse/lib=http/http=1.1"), 0.2, "of an event stream")
+}
+
+// S1, V3: the same of Socket.IO as of the others in the main module.
+func BenchmarkSocketIO(b *testing.B) {
+	s := cell(b, "transport=socketio/lib=websocket/http=1.1")
+	b.Run("Idle/"+s.String()+"/conns=1000", func(b *testing.B) {
+		for b.Loop() {
+			h, err := measure.Hold{Setup: s, Few: 100, Many: 1100, Events: feed.Trades()[:10], Times: 10}.Run(b.Context())
+			require.NoError(b, err)
+			reported(b, append(h.Opening(), h.Metrics(h.Used)...))
+		}
+	})
+	b.Run("Broadcast/"+s.String()+"/conns=1000", func(b *testing.B) {
+		for b.Loop() {
+			broadcaster, err := measure.NewBroadcaster(b.Context(), s)
+			require.NoError(b, err)
+			result, err := broadcaster.Run(1000)
+			require.NoError(b, err)
+			reported(b, result.Metrics())
+			require.NoError(b, broadcaster.Stop())
+		}
+	})
 }

@@ -106,12 +106,17 @@ func report(b *testing.B, f func(*testing.B, setup.Setup) []measure.Metric) {
 			for b.Loop() {
 				metrics = f(b, s)
 			}
-			for _, m := range metrics {
-				b.ReportMetric(m.Value, m.Unit)
-			}
-			b.ReportMetric(0, "ns/op")
+			reported(b, metrics)
 		})
 	}
+}
+
+// reported makes metrics figures of a benchmark.
+func reported(b *testing.B, metrics []measure.Metric) {
+	for _, m := range metrics {
+		b.ReportMetric(m.Value, m.Unit)
+	}
+	b.ReportMetric(0, "ns/op")
 }
 
 func hourOfHeartbeats(tb testing.TB, s setup.Setup) (c netpath.Count) {

@@ -60,6 +60,10 @@ type Contestant struct {
 	TLS       bool             // can be served over TLS
 	Codecs    []codec.Name     // beside none
 
+	// Serve serves a contestant of another package, which has a registry and
+	// queues of its own.
+	Serve func(ln net.Listener, s setup.Setup) (Server, error)
+
 	serve func(*door) (Server, error)
 }
 
@@ -104,6 +108,9 @@ func serve(ln net.Listener, s setup.Setup, t terms) (Server, error) {
 	i := slices.IndexFunc(All, func(c Contestant) bool { return c.fits(s) })
 	if i < 0 {
 		return nil, fmt.Errorf("crowd: there is no %s here", s)
+	}
+	if All[i].Serve != nil {
+		return All[i].Serve(ln, s)
 	}
 	return All[i].serve(&door{Listener: ln, setup: s, terms: t, inside: make(map[*conn]struct{})})
 }

@@ -16,7 +16,9 @@ import (
 	"github.com/zishang520/socket.io/servers/socket/v3"
 	"github.com/zishang520/socket.io/v3/pkg/types"
 
+	"pushcost/internal/crowd"
 	"pushcost/internal/setup"
+	"pushcost/internal/transport"
 )
 
 // A Crowd is a server of many connections, everything about it the library's
@@ -35,6 +37,14 @@ type Crowd struct {
 	n       int
 	changed chan struct{} // closed with every change of n
 }
+
+// Crowds are Socket.IO as a contestant of package crowd.
+var Crowds = []crowd.Contestant{
+	{Transport: "socketio", Lib: "websocket", Over: []transport.HTTP{transport.HTTP1}, Serve: serveCrowd},
+	{Transport: "socketio", Lib: "polling", Over: []transport.HTTP{transport.HTTP1}, Serve: serveCrowd},
+}
+
+func serveCrowd(ln net.Listener, s setup.Setup) (crowd.Server, error) { return Serve(ln, s) }
 
 // Serve serves a crowd over the transport that the setup's lib names, or over
 // both, until it is closed.
