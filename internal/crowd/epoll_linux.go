@@ -29,7 +29,7 @@ func serveEpollWebSocket(d *door) (Server, error) {
 		return nil, err
 	}
 	d.serveConns(func(c net.Conn) {
-		c.SetReadDeadline(time.Now().Add(d.terms.patience))
+		c.SetReadDeadline(time.Now().Add(Patience))
 		if _, err := ws.Upgrade(c); err != nil {
 			c.Close()
 			return

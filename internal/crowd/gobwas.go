@@ -21,7 +21,7 @@ var gobwases = []Contestant{
 func serveGobwas(d *door) (Server, error) {
 	s := &server[[]byte]{door: d, encode: textFrame, beat: ws.CompiledPing}
 	d.serveConns(func(c net.Conn) {
-		c.SetReadDeadline(time.Now().Add(d.terms.patience))
+		c.SetReadDeadline(time.Now().Add(Patience))
 		if _, err := ws.Upgrade(c); err != nil {
 			c.Close()
 			return
