@@ -446,6 +446,63 @@ func TestNothingIsExpectedOfWhoIsStillDialing(t *testing.T) {
 	assert.EqualError(t, l.pieces(streamHead+"data: x\n\n", 0), `client 7: nothing is expected after event 0: got "x"`)
 }
 
+// A client that is greeted is open when it has its greeting. One that is
+// encoded compares bytes, whatever they would decode to.
+func TestAGreetingComesBeforeAClientIsOpen(t *testing.T) {
+	overTwo := func(parts ...string) string {
+		return http2Text(func(f *http2.Framer) {
+			for _, part := range parts {
+				f.WriteData(1, false, []byte(part))
+			}
+		})
+	}
+	for _, test := range []struct {
+		name, greeting, body string
+		encoded              bool
+	}{
+		{name: overSSE, greeting: "d\r\ndata: hello\n\n\r\n", body: "a\r\ndata: ab\n\n\r\n"},
+		{name: overSSE, greeting: "5\r\nhello\r\n", body: "1\r\na\r\n1\r\nb\r\n", encoded: true},
+		{name: overGzip, greeting: "hello", body: "ab", encoded: true},
+		{name: overHTTP2, greeting: overTwo("data: hello\n\n"), body: overTwo("data: a", "b\n\n")},
+		{name: overHTTP2, greeting: overTwo("he", "llo"), body: overTwo("ab"), encoded: true},
+	} {
+		greeted := func(t *testing.T, n int) *line {
+			l := newLine(t, test.name)
+			l.clients[0].encoded = test.encoded
+			g := Greeting{Data: []byte("hello"), Wire: []byte("never")}
+			if test.encoded {
+				g = Greeting{Data: []byte("never"), Wire: []byte("hello")}
+			}
+			l.clients[0].greet(g)
+			head := openings(t, test.name, l.written())
+			require.NoError(t, l.pieces(head, n))
+			require.Equal(t, 1, l.opening, "its greeting has not come")
+			require.NoError(t, l.pieces(test.greeting, n))
+			require.Zero(t, l.opening)
+			return l
+		}
+		for _, n := range []int{0, 1, 2, 3, 5} {
+			t.Run(fmt.Sprintf("%s/encoded=%v/n=%d", test.name, test.encoded, n), func(t *testing.T) {
+				l := greeted(t, n)
+				defer l.close()
+				l.expect()
+				a := ExpectArgs{Data: []byte("ab"), Wire: []byte("never"), Times: 1}
+				if test.encoded {
+					a = ExpectArgs{Data: []byte("never"), Wire: []byte("ab"), Times: 1}
+				}
+				require.NoError(t, l.fleet.Expect(a, nil))
+				require.NoError(t, l.pieces(test.body, n))
+				assert.Zero(t, l.fleet.owed)
+				assert.Equal(t, 1, l.clients[0].place, "a greeting is no event of the script")
+				assert.ErrorContains(t, l.pieces(test.body, n), "client 7: nothing is expected after event 1")
+			})
+		}
+		l := greeted(t, 0)
+		assert.ErrorContains(t, l.pieces(test.greeting, 0), "client 7: nothing is expected after event 0", "one greeting is enough")
+		l.close()
+	}
+}
+
 func TestAPongCountsThatAnswersThePing(t *testing.T) {
 	l := newLine(t, overWebSocket)
 	defer l.close()

@@ -21,7 +21,13 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		`fleet: transport=ws/http=2: a fleet has no such clients`:                             func(a *DialArgs) { a.Setup = cell(t, "transport=ws/http=2") },
 		`fleet: transport=poll/http=1.1/codec=gzip: a fleet has no such clients with a codec`: func(a *DialArgs) { a.Setup = cell(t, "transport=poll/http=1.1/codec=gzip") },
 		`fleet: transport=ws/http=1.1/codec=br: a WebSocket has no br`:                        func(a *DialArgs) { a.Setup = cell(t, "transport=ws/http=1.1/codec=br") },
-		`fleet: transport=sse/http=1.1: client 0: dial 127.0.0.1:1: connection refused`:       func(*DialArgs) {},
+		`fleet: transport=ws/http=1.1: only clients of an event stream are encoded, or greeted`: func(a *DialArgs) {
+			a.Setup, a.Encoded = cell(t, "transport=ws/http=1.1"), true
+		},
+		`fleet: transport=floor: only clients of an event stream are encoded, or greeted`: func(a *DialArgs) {
+			a.Setup, a.Greeting.Wire = cell(t, "transport=floor"), []byte("x")
+		},
+		`fleet: transport=sse/http=1.1: client 0: dial 127.0.0.1:1: connection refused`: func(*DialArgs) {},
 	} {
 		a := good
 		change(&a)
