@@ -19,6 +19,7 @@ import (
 	"pushcost/internal/codec"
 	"pushcost/internal/eventstream"
 	"pushcost/internal/feed"
+	"pushcost/internal/measure"
 	"pushcost/internal/room"
 )
 
@@ -253,6 +254,39 @@ func TestCompressionOncePerRoom(t *testing.T) {
 	}
 }
 
+// B6: the same over net/http, to 200 subscribers on sockets: an encoder is
+// called once per event, and at most once for all who join after an event.
+// Who joins is sent what this event takes alone, and nothing else. Half of them
+// decode what they get, the others compare it with what an encoder in another
+// process, this one, makes of the same boards.
+func TestCompressionRoom(t *testing.T) {
+	many(t, 200)
+	boards := wholeBoards(board.Utility, board.Rows, 8)
+	for coding, joining := range map[codec.Name]int64{
+		codec.Brotli: 1,
+		codec.Gzip:   0, // a board is larger than the window, so that all of them are encoded alone
+		codec.Zstd:   0, // and so they are here
+	} {
+		full, err := measure.Room{Codec: coding, Few: 100, Many: 200, Decoders: 50, Events: boards}.Run(t.Context())
+		require.NoError(t, err, "all get every event, once, in order, equal")
+		assert.EqualValues(t, len(boards)-3, full.Encodes, "%s: calls for the last boards, whoever gets them", coding)
+		assert.Equal(t, joining, full.JoinEncodes, "%s: calls while a hundred joined after the second board", coding)
+
+		encoder, err := room.NewEncoder(coding, room.Options{})
+		require.NoError(t, err)
+		encoder.Encode(eventstream.AppendEvent(nil, "", boards[1]))
+		_, alone := encoder.Join()
+		assert.Equal(t, len(alone), full.Join, "%s: who joins is sent the last event, as the only one", coding)
+
+		if coding == codec.Brotli {
+			each, err := measure.Room{Codec: coding, Each: true, Few: 2, Many: 10, Events: boards}.Run(t.Context())
+			require.NoError(t, err)
+			assert.EqualValues(t, 10*(len(boards)-3), each.Encodes, "calls where each has an encoder")
+			assert.LessOrEqual(t, float64(sum(full.Sizes)), 1.5*float64(sum(each.Sizes)), "what all share, of what is encoded for each")
+		}
+	}
+}
+
 // decoded is what the beginning of a brotli stream decodes to.
 func decoded(t *testing.T, wire []byte) []byte {
 	t.Helper()
@@ -314,6 +348,39 @@ func BenchmarkCompressionRows(b *testing.B) {
 // BenchmarkCompressionEvents is 1,000 trades as JSON (E21b).
 func BenchmarkCompressionEvents(b *testing.B) {
 	reportCodings(b, codings, tradeEvents(), true)
+}
+
+// BenchmarkRoom is a room's boards of 88 KB, encoded once or for each of its
+// subscribers (B6), over net/http, the server alone in its process: to 2,000
+// where they share an encoder, to 50 where each has one, with a window of its
+// own that a dozen boards have not yet filled.
+func BenchmarkRoom(b *testing.B) {
+	many(b, 2000)
+	boards := wholeBoards(board.Utility, board.Rows, 3+21)
+	for _, coding := range []codec.Name{codec.Brotli, codec.Gzip, codec.Zstd} {
+		for _, r := range []measure.Room{
+			{Few: 200, Many: 2000, Decoders: 8, Events: boards},
+			{Few: 2, Many: 50, Each: true, Events: boards[:3+11]},
+		} {
+			encoder := "shared"
+			if r.Each {
+				encoder = "each"
+			}
+			r.Codec = coding
+			b.Run(fmt.Sprintf("codec=%s/encoder=%s/subscribers=%d", coding, encoder, r.Many), func(b *testing.B) {
+				var full measure.Roomful
+				for b.Loop() {
+					var err error
+					full, err = r.Run(b.Context())
+					require.NoError(b, err)
+				}
+				for _, m := range full.Metrics() {
+					b.ReportMetric(m.Value, m.Unit)
+				}
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
 }
 
 // reportCodings makes a benchmark of every coding.
@@ -410,8 +477,13 @@ func cliff(series []int) (at int, step float64) {
 	return at, step
 }
 
-// boardPatches are whole boards of so many rows after each of n commands.
-func boardPatches(style board.Style, rows, n int) (events [][]byte) {
+// boardPatches are [wholeBoards] in a stream.
+func boardPatches(style board.Style, rows, n int) [][]byte {
+	return inStream(wholeBoards(style, rows, n))
+}
+
+// wholeBoards are boards of so many rows after each of n commands.
+func wholeBoards(style board.Style, rows, n int) (events [][]byte) {
 	b := board.Sized("r1", style, rows)
 	for _, c := range board.Script(n, rows) {
 		if err := b.Apply(c.Row, c.Nonce); err != nil {
@@ -419,7 +491,7 @@ func boardPatches(style board.Style, rows, n int) (events [][]byte) {
 		}
 		events = append(events, b.HTML())
 	}
-	return inStream(events)
+	return events
 }
 
 // rowPatches are the rows that n commands change.

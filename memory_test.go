@@ -93,8 +93,8 @@ func weighing(t *testing.T) {
 	many(t, 600)
 }
 
-// many skips a test that one process cannot have enough descriptors for.
-func many(t *testing.T, conns int) {
+// many skips what one process cannot have enough descriptors for.
+func many(t testing.TB, conns int) {
 	t.Helper()
 	if err := fleet.Descriptors(conns); err != nil {
 		t.Skip(err)

@@ -48,6 +48,7 @@ type Server interface {
 	Await(ctx context.Context, n int) error // until there are n
 	Heard() int64                           // messages and pings read from clients so far
 	Writes() int64                          // writes to their sockets so far
+	Compressions() int64                    // calls of a content coding's encoder so far
 
 	Close() error // returns when nothing is left of it
 }

@@ -25,7 +25,8 @@ type door struct {
 	setup setup.Setup
 	terms terms
 
-	writes atomic.Int64
+	writes       atomic.Int64
+	compressions atomic.Int64
 
 	deaf  bool                 // nobody reads the connections, and so closes them
 	wrap  func(*conn) net.Conn // what is let in, if not nil
@@ -125,7 +126,8 @@ func (d *door) serveConns(handle func(net.Conn)) {
 	})
 }
 
-func (d *door) Writes() int64 { return d.writes.Load() }
+func (d *door) Writes() int64       { return d.writes.Load() }
+func (d *door) Compressions() int64 { return d.compressions.Load() }
 
 // Close cuts off who is inside and returns when nothing is left.
 func (d *door) Close() error {

@@ -120,5 +120,12 @@ func (s *Service) Writes(_ int, n *int64) error {
 	return nil
 }
 
+// Compressions answers with the number of calls of a content coding's encoder
+// so far.
+func (s *Service) Compressions(_ int, n *int64) error {
+	*n = s.server.Compressions()
+	return nil
+}
+
 // Close closes the server.
 func (s *Service) Close(int, *int) error { return s.server.Close() }

@@ -70,7 +70,7 @@ func (l *line) expect(events ...string) {
 	l.clients[0].place = l.fleet.script.end()
 	l.fleet.listening = 1
 	for _, e := range events {
-		require.NoError(l.t, l.fleet.Expect(ExpectArgs{[]byte(e), 1}, nil))
+		require.NoError(l.t, l.fleet.Expect(ExpectArgs{Data: []byte(e), Times: 1}, nil))
 	}
 }
 
@@ -422,7 +422,7 @@ func TestAnEventIsReceivedWithoutAllocating(t *testing.T) {
 		l := newLine(t, name)
 		require.NoError(t, l.pieces(openings(t, name, l.written()), 0))
 		l.expect()
-		require.NoError(t, l.fleet.Expect(ExpectArgs{[]byte("abc"), 102}, nil))
+		require.NoError(t, l.fleet.Expect(ExpectArgs{Data: []byte("abc"), Times: 102}, nil))
 		if name == overSocketIO { // the first client finds out what an event's packet is
 			for _, e := range l.fleet.script.events {
 				e.packet = []byte(`42["e","abc"]`)
@@ -442,7 +442,7 @@ func TestAnEventIsReceivedWithoutAllocating(t *testing.T) {
 func TestNothingIsExpectedOfWhoIsStillDialing(t *testing.T) {
 	l := newLine(t, overSSE)
 	defer l.close()
-	require.NoError(t, l.fleet.Expect(ExpectArgs{[]byte("x"), 1}, nil))
+	require.NoError(t, l.fleet.Expect(ExpectArgs{Data: []byte("x"), Times: 1}, nil))
 	assert.EqualError(t, l.pieces(streamHead+"data: x\n\n", 0), `client 7: nothing is expected after event 0: got "x"`)
 }
 

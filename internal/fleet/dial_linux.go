@@ -135,6 +135,9 @@ func (o *opener) newDialect() (dialect, error) {
 	if err != nil {
 		return dialect{}, err
 	}
+	if o.Setup.Transport != "sse" && (o.Encoded || len(o.Greeting.Data)+len(o.Greeting.Wire) > 0) {
+		return dialect{}, errors.New("only clients of an event stream are encoded, or greeted")
+	}
 	switch s := o.Setup; s.Transport + "/" + string(s.HTTP) {
 	case "ws/1.1":
 		return webSocket(h, s.Codec)
@@ -180,7 +183,9 @@ func (o *opener) open(i int, buf []byte) (err error) {
 		}
 	}()
 	for k := range min(o.streams, o.N-i*o.streams) {
-		c.clients = append(c.clients, &client{conn: c, id: o.first + i*o.streams + k})
+		member := &client{conn: c, id: o.first + i*o.streams + k, encoded: o.Encoded}
+		member.greet(o.Greeting)
+		c.clients = append(c.clients, member)
 	}
 	c.opening = len(c.clients)
 	if o.tls != nil {
@@ -224,7 +229,7 @@ func (c *conn) opens(b []byte) error {
 	return c.decoder.feed(b)
 }
 
-// opened is called by a decoder when it has seen the head of a client's answer.
+// opened is called when a client has seen the head of its answer, and what greets it.
 func (c *conn) opened() { c.opening-- }
 
 // patient says what was not done in time.

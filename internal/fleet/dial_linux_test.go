@@ -114,7 +114,7 @@ func TestAFleetIsCommandedFromAfar(t *testing.T) {
 	assert.Positive(t, d.Took)
 	srv.await(2)
 	var none int
-	require.NoError(t, c.Call("Fleet.Expect", ExpectArgs{[]byte("1"), 1}, &none))
+	require.NoError(t, c.Call("Fleet.Expect", ExpectArgs{Data: []byte("1"), Times: 1}, &none))
 	before := time.Now()
 	srv.broadcast("1")
 	var a Awaited

@@ -32,7 +32,17 @@ type DialArgs struct {
 	Streams int    // clients per HTTP/2 connection; 0: one
 	Window  int    // SO_RCVBUF in bytes; 0: the system's
 	Cursor  uint64 // of the first poll: the number of events published so far
+
+	// Encoded clients of an event stream do not decode it: they compare what
+	// comes with an event's Wire, which costs no window.
+	Encoded  bool
+	Greeting Greeting
 }
+
+// A Greeting is what the server sends each client at once, before Dial
+// returns: an event, for those that decode; for the others its bytes, and those
+// that the stream begins with. Empty: nothing.
+type Greeting struct{ Data, Wire []byte }
 
 // Dialed is the outcome of a Dial: all N are open.
 type Dialed struct {
@@ -46,6 +56,7 @@ type Dialed struct {
 type ExpectArgs struct {
 	Data  []byte
 	Times int
+	Wire  []byte // the event as encoded clients get it
 }
 
 // AwaitArgs say how long to wait for what is expected.

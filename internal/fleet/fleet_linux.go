@@ -290,7 +290,7 @@ func (f *Fleet) open() []*conn {
 func (f *Fleet) Expect(a ExpectArgs, _ *int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.script.expect(a.Data, a.Times, f.listening)
+	f.script.expect(a, f.listening)
 	if a.Times > 0 {
 		f.owed = f.listening
 	}

@@ -44,7 +44,7 @@ func TestEveryEventReachesEveryClient(t *testing.T) {
 			f, srv := fleetOf(t, s, DialArgs{N: n})
 			for i, size := range []int{2, 20, 125, 126, 5000, 70000} {
 				data := fmt.Sprintf("%d%s", i+1, strings.Repeat("0", size-1))
-				require.NoError(t, f.Expect(ExpectArgs{[]byte(data), 2}, nil))
+				require.NoError(t, f.Expect(ExpectArgs{Data: []byte(data), Times: 2}, nil))
 				if size < 200 { // both come at once: with TLS, in one read
 					f.mu.Lock()
 				}
@@ -78,7 +78,7 @@ func TestStreamsShareConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, srv := fleetOf(t, cell(t, name), DialArgs{N: 25, Streams: 10})
 			assert.Len(t, f.conns, 3)
-			require.NoError(t, f.Expect(ExpectArgs{[]byte("1"), 1}, nil))
+			require.NoError(t, f.Expect(ExpectArgs{Data: []byte("1"), Times: 1}, nil))
 			srv.broadcast("1")
 			await(t, f)
 		})
@@ -89,7 +89,7 @@ func TestWindowsAreOpenedAgain(t *testing.T) {
 	f, srv := fleetOf(t, cell(t, "transport=sse/http=2"), DialArgs{N: 3, Streams: 3})
 	data := strings.Repeat("0", 1<<20)
 	for range streamWindow>>20 + 1 { // three times that is more than the connection's window
-		require.NoError(t, f.Expect(ExpectArgs{[]byte(data), 1}, nil))
+		require.NoError(t, f.Expect(ExpectArgs{Data: []byte(data), Times: 1}, nil))
 		srv.broadcast(data)
 		await(t, f)
 	}
@@ -102,7 +102,7 @@ func TestSignsOfLifeAreAnsweredAndCounted(t *testing.T) {
 			for _, k := range srv.all() {
 				require.NoError(t, k.beat([]byte("are you there")))
 			}
-			require.NoError(t, f.Expect(ExpectArgs{[]byte("1"), 1}, nil))
+			require.NoError(t, f.Expect(ExpectArgs{Data: []byte("1"), Times: 1}, nil))
 			srv.broadcast("1") // comes after the beats
 			await(t, f)
 			var c Counts
@@ -168,7 +168,7 @@ func TestOthersGoOnWhileSomeStall(t *testing.T) {
 			var stalled int
 			require.NoError(t, f.Stall(3, &stalled))
 			assert.Equal(t, 3, stalled)
-			require.NoError(t, f.Expect(ExpectArgs{[]byte("1"), 1}, nil))
+			require.NoError(t, f.Expect(ExpectArgs{Data: []byte("1"), Times: 1}, nil))
 			srv.broadcast("1")
 			got := await(t, f)
 			assert.Equal(t, got.Last, got.Each[0].P99)
@@ -196,7 +196,7 @@ func TestTheNewestAreCut(t *testing.T) {
 			assert.ErrorIs(t, <-srv.ends, want)
 		}
 		srv.await(6)
-		require.NoError(t, f.Expect(ExpectArgs{[]byte("1"), 1}, nil))
+		require.NoError(t, f.Expect(ExpectArgs{Data: []byte("1"), Times: 1}, nil))
 		srv.broadcast("1")
 		await(t, f)
 		var c Counts
@@ -211,7 +211,7 @@ func TestWhoTheServerClosesIsMissed(t *testing.T) {
 	for _, name := range []string{"transport=floor", "transport=ws/http=1.1", "transport=socketio/http=1.1"} {
 		t.Run(name, func(t *testing.T) {
 			f, srv := fleetOf(t, cell(t, name), DialArgs{N: 5})
-			require.NoError(t, f.Expect(ExpectArgs{[]byte("1"), 1}, nil))
+			require.NoError(t, f.Expect(ExpectArgs{Data: []byte("1"), Times: 1}, nil))
 			for _, k := range srv.all()[:2] {
 				require.NoError(t, k.conn.Close())
 			}
@@ -223,7 +223,7 @@ func TestWhoTheServerClosesIsMissed(t *testing.T) {
 			var c Counts
 			require.NoError(t, f.Counts(0, &c))
 			assert.Equal(t, Counts{Open: 3, Closed: 2, Events: 3, Bytes: c.Bytes}, c)
-			require.NoError(t, f.Expect(ExpectArgs{[]byte("2"), 1}, nil))
+			require.NoError(t, f.Expect(ExpectArgs{Data: []byte("2"), Times: 1}, nil))
 			srv.broadcast("2")
 			await(t, f)
 		})
@@ -245,7 +245,7 @@ func TestAStalledClientThatIsClosedIsCounted(t *testing.T) {
 
 func TestTimeIsUpForWhatDoesNotCome(t *testing.T) {
 	f, srv := fleetOf(t, cell(t, "transport=floor"), DialArgs{N: 5})
-	require.NoError(t, f.Expect(ExpectArgs{[]byte("12"), 1}, nil))
+	require.NoError(t, f.Expect(ExpectArgs{Data: []byte("12"), Times: 1}, nil))
 	srv.broadcast("1")
 	var got Awaited
 	require.NoError(t, f.Await(AwaitArgs{time.Millisecond}, &got))
@@ -263,7 +263,7 @@ func TestWhatWasNotExpectedIsAnError(t *testing.T) {
 		srv := serve(t, cell(t, "transport=floor"))
 		require.NoError(t, f.Dial(DialArgs{Setup: cell(t, "transport=floor"), Addr: srv.addr, N: 1}, new(Dialed)))
 		srv.await(1)
-		require.NoError(t, f.Expect(ExpectArgs{[]byte("12"), 2}, nil))
+		require.NoError(t, f.Expect(ExpectArgs{Data: []byte("12"), Times: 2}, nil))
 		f.mu.Lock() // so that the bytes come at once
 		srv.broadcast(data[:2])
 		f.mu.Unlock()
@@ -282,7 +282,7 @@ func TestALaterClientGetsWhatComesAfterIt(t *testing.T) {
 	s := cell(t, "transport=floor")
 	f, srv := fleetOf(t, s, DialArgs{N: 1})
 	for _, data := range []string{"1", "2"} {
-		require.NoError(t, f.Expect(ExpectArgs{[]byte(data), 1}, nil))
+		require.NoError(t, f.Expect(ExpectArgs{Data: []byte(data), Times: 1}, nil))
 		srv.broadcast(data)
 		await(t, f)
 		var d Dialed

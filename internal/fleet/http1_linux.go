@@ -128,7 +128,7 @@ func sseOverHTTP1(profile http.Header, coding codec.Name) dialect {
 				if err != nil {
 					return nil, err
 				}
-				c.opened()
+				c.clients[0].answered()
 				if string(h.field("Transfer-Encoding")) == "chunked" {
 					return &chunked{client: c.clients[0], body: body}, nil
 				}
@@ -147,6 +147,9 @@ func newStream(c *conn, of *client, name codec.Name, kind, coding string) (decod
 	}
 	if coding != string(want) {
 		return nil, fmt.Errorf("asked for coding %q, got %q", want, coding)
+	}
+	if of.encoded {
+		return raw{of}, nil
 	}
 	stream := &eventStream{client: of}
 	if want == codec.Identity {

@@ -259,7 +259,7 @@ func (d *http2Frames) answered() error {
 		return fmt.Errorf("the answer's status is %q, want 200", h[":status"])
 	}
 	d.streams[d.index()].body, err = newStream(d.conn, d.client(), d.coding, h["content-type"], h["content-encoding"])
-	d.conn.opened()
+	d.client().answered()
 	return err
 }
 

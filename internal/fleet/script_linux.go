@@ -15,6 +15,7 @@ type script struct {
 
 type event struct {
 	data []byte
+	wire []byte // the same as encoded clients get it
 
 	packet []byte // Socket.IO's with this data, as the first client found it to be
 
@@ -24,9 +25,9 @@ type event struct {
 
 func (s *script) end() int { return s.base + len(s.events) }
 
-func (s *script) expect(data []byte, times, clients int) {
-	for range times {
-		s.events = append(s.events, &event{data: data, due: clients})
+func (s *script) expect(a ExpectArgs, clients int) {
+	for range a.Times {
+		s.events = append(s.events, &event{data: a.Data, wire: a.Wire, due: clients})
 	}
 }
 
@@ -64,6 +65,9 @@ type client struct {
 	conn *conn
 	id   int // in the order of dialing, from 0
 
+	encoded  bool   // compares the bytes of events, not their data
+	greeting *event // still to come, before the client is open; nil: none
+
 	place int // in the script
 	off   int // what has come of the event there, in bytes
 
@@ -73,9 +77,34 @@ type client struct {
 
 func (c *client) String() string { return fmt.Sprintf("client %d", c.id) }
 
+// answered is called by a decoder when it has seen the head of the answer.
+func (c *client) answered() {
+	if c.greeting == nil {
+		c.conn.opened()
+	}
+}
+
+// greet has the client wait for a greeting after the head.
+func (c *client) greet(g Greeting) {
+	if e := (&event{data: g.Data, wire: g.Wire}); len(c.of(e)) > 0 {
+		c.greeting = e
+	}
+}
+
+// of is what the client gets of an event.
+func (c *client) of(e *event) []byte {
+	if c.encoded {
+		return e.wire
+	}
+	return e.data
+}
+
 // next returns the event that is to come, nil if none is: before the client has
-// joined, too.
+// joined none but the greeting.
 func (c *client) next() *event {
+	if c.greeting != nil {
+		return c.greeting
+	}
 	if !c.open {
 		return nil
 	}
@@ -88,7 +117,7 @@ func (c *client) data(b []byte) error {
 	if e == nil {
 		return fmt.Errorf("%s: nothing is expected after event %d: got %.60q", c, c.place, b)
 	}
-	rest := e.data[c.off:]
+	rest := c.of(e)[c.off:]
 	if !bytes.HasPrefix(rest, b) {
 		return fmt.Errorf("%s: event %d, byte %d: got %.60q, want %.60q", c, c.place+1, c.off, b, rest)
 	}
@@ -108,7 +137,7 @@ func (c *client) end() error {
 // whole checks that all of an event has come, after data, which finds out
 // whether one is expected.
 func (c *client) whole() error {
-	if rest := c.next().data[c.off:]; len(rest) > 0 {
+	if rest := c.of(c.next())[c.off:]; len(rest) > 0 {
 		return fmt.Errorf("%s: event %d ends after %d bytes, want %.60q more", c, c.place+1, c.off, rest)
 	}
 	return nil
@@ -121,11 +150,11 @@ func (c *client) some(b []byte) (n int, ended bool, err error) {
 	if e == nil {
 		return 0, false, c.data(b)
 	}
-	n = min(len(b), len(e.data)-c.off)
+	n = min(len(b), len(c.of(e))-c.off)
 	if err := c.data(b[:n]); err != nil {
 		return 0, false, err
 	}
-	if ended = c.off == len(e.data); ended {
+	if ended = c.off == len(c.of(e)); ended {
 		c.got(e)
 	}
 	return n, ended, nil
@@ -133,8 +162,13 @@ func (c *client) some(b []byte) (n int, ended bool, err error) {
 
 // got moves on from a whole event.
 func (c *client) got(e *event) {
-	c.place++
 	c.off = 0
+	if e == c.greeting {
+		c.greeting = nil
+		c.conn.opened()
+		return
+	}
+	c.place++
 	f := c.conn.fleet
 	f.counts.Events++
 	e.arrived(f.now)

@@ -31,7 +31,8 @@ type gathering struct {
 	server, clients *child.Child
 	addr            string
 	conns           int
-	events          int // broadcast so far
+	events          int     // broadcast so far
+	mirror          *mirror // nil: all clients decode
 }
 
 // gather starts a server, without clients yet.
@@ -55,13 +56,20 @@ func (g *gathering) stop() error { return errors.Join(g.clients.Stop(), g.server
 // grow connects clients until there are n, so many of them to one connection
 // over HTTP/2, and returns once the server has them all.
 func (g *gathering) grow(n, streams int) (took time.Duration, err error) {
-	var dialed fleet.Dialed
-	args := fleet.DialArgs{Setup: g.setup, Addr: g.addr, N: n - g.conns, Streams: streams, Cursor: uint64(g.events)}
-	if err := g.clients.Call("Dial", args, &dialed); err != nil {
-		return 0, err
+	all := fleet.DialArgs{Setup: g.setup, Addr: g.addr, N: n - g.conns, Streams: streams, Cursor: uint64(g.events)}
+	parts := []fleet.DialArgs{all}
+	if g.mirror != nil {
+		parts = g.mirror.joining(all)
+	}
+	for _, args := range parts {
+		var dialed fleet.Dialed
+		if err := g.clients.Call("Dial", args, &dialed); err != nil {
+			return 0, err
+		}
+		took += dialed.Took
 	}
 	g.conns = n
-	return dialed.Took, g.there()
+	return took, g.there()
 }
 
 // there waits until the server has all clients.
@@ -82,8 +90,14 @@ func (g *gathering) publish(args crowd.BroadcastArgs) (b crowd.Broadcasted, a fl
 			return b, a, err
 		}
 	}
-	if err := g.clients.Call("Expect", fleet.ExpectArgs{Data: args.Data, Times: args.Times}, new(int)); err != nil {
-		return b, a, err
+	expected := []fleet.ExpectArgs{{Data: args.Data, Times: args.Times}}
+	if g.mirror != nil {
+		expected = g.mirror.expected(args.Data, args.Times)
+	}
+	for _, next := range expected {
+		if err := g.clients.Call("Expect", next, new(int)); err != nil {
+			return b, a, err
+		}
 	}
 	g.events += args.Times
 	if err := g.server.Call("Broadcast", args, &b); err != nil {

@@ -72,6 +72,12 @@ var Units = []struct{ Name, Policy string }{
 	{"deliveries/s", "better=higher gate=3x"},           // events times clients, 99 % of each within 100 ms
 	{"x-flate6", "better=lower"},                        // time to encode, of compress/flate's at level 6: ratio of minima
 	{"h2-cmd-up-B", "better=lower gate=1%"},             // commands over HTTP/2, where frames may share a TLS record
+	{"join-B", "assume=exact better=lower"},             // what comes first to who joins a room: a header, and the last event
+	{"encodes/event", "assume=exact better=lower"},      // calls of a coding's encoder, for all subscribers
+	{"cpu-ns/patch", "better=lower gate=3x"},            // the server's, of a patch to one subscriber
+	{"x-identity", "better=lower"},                      // of bytes encoded before, without a coding, as many
+	{"identity-x-identity", "better=lower"},             // of themselves: how far to trust the other
+	{"RSS-x-identity", "better=lower gate=10%"},         // memory of a subscriber, of one of theirs
 	{"h2-cmd-down-B", "better=lower gate=1%"},
 	{"hpack-up-B", "better=lower gate=1%"},            // steady-up-B where net/http's map order moves HPACK's table
 	{"open-B", "assume=exact better=lower"},           // both ways, up to a subscribed, quiet path

@@ -209,6 +209,9 @@ func (e *Encoder) alone(event []byte) []byte {
 	return c.encode(nil, event)
 }
 
+// Event returns the event, which must not be changed.
+func (c *Chunk) Event() []byte { return c.event }
+
 func (c *Chunk) alone() []byte {
 	c.once.Do(func() { c.solo = c.enc.alone(c.event) })
 	return c.solo
