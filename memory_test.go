@@ -3,6 +3,7 @@ package pushcost
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"pushcost/internal/board"
 	"pushcost/internal/child"
 	"pushcost/internal/feed"
 	"pushcost/internal/fleet"
@@ -52,6 +54,7 @@ const (
 	gorillaTuned = "transport=ws/lib=gorilla-tuned/http=1.1"
 	coder        = "transport=ws/lib=coder/http=1.1"
 	coderReturns = "transport=ws/lib=coder-returns/http=1.1"
+	gws          = "transport=ws/lib=gws/http=1.1"
 	gobwas       = "transport=ws/lib=gobwas/http=1.1"
 	wsEpoll      = "transport=ws/lib=epoll/http=1.1"
 	sseHTTP      = "transport=sse/lib=http/http=1.1"
@@ -61,6 +64,9 @@ const (
 	pollHTTP     = "transport=poll/lib=http/http=1.1"
 	parkedConn   = "transport=floor/lib=conn/http=1.1"
 	overTLS      = "/tls=1.3"
+
+	deflating          = "/codec=deflate"
+	deflatingEachAlone = "/codec=deflate-no-takeover"
 )
 
 // holds are what findings have in common: each contestant is weighed once.
@@ -418,5 +424,119 @@ func TestMemoryModel(t *testing.T) {
 		assert.InEpsilon(t, sockets.Live(), few.Live()+socket, 0.02, "%s: heap and stacks", name)
 		assert.InEpsilon(t, few.Live(), all.Live(), 0.02, "%s: of many as of few", name)
 		t.Logf("%s: 200,000 take %.1f GB of pages, the kernel's share not included", name, 200_000*(all.Resident(all.Used)+socket)/1e9)
+	}
+}
+
+// codecs are how a connection can be compressed.
+var codecs = []string{
+	coder, coder + deflatingEachAlone, coder + deflating, gws + deflatingEachAlone,
+	sseHTTP, sseHTTP + "/codec=gzip", sseHTTP + "/codec=br17", sseHTTP + "/codec=br20", sseHTTP + "/codec=br", sseHTTP + "/codec=br24", sseHTTP + "/codec=zstd",
+}
+
+// A load is so many boards of 88 KB, sent to few connections: a hundred of them
+// take a window's encoder a tenth of a second, and a client's decoder half of that.
+type load struct{ boards, few, many int }
+
+var (
+	afterTwo     = load{2, 4, 16}
+	afterHundred = load{100, 1, 7}
+)
+
+// hold weighs a connection after the load.
+func (l load) hold(tb testing.TB, name string) (measure.Held, error) {
+	tb.Helper()
+	events := wholeBoards(board.Utility, board.Rows, l.boards)
+	return measure.Hold{Setup: cell(tb, name), Few: l.few, Many: l.many, Events: events}.Run(context.Background())
+}
+
+// compressed is the same, once for all findings.
+func compressed(t *testing.T, name string, l load) measure.Held {
+	t.Helper()
+	once, _ := holds.LoadOrStore(fmt.Sprint(name, l), sync.OnceValues(func() (measure.Held, error) { return l.hold(t, name) }))
+	h, err := once.(func() (measure.Held, error))()
+	require.NoError(t, err)
+	return h
+}
+
+// C11: a deflate context is "about 256 KB", zlib's. Go's take 0.8 MB at level 6,
+// as a stream's gzip has, and 1.2 MB at level 1, as a WebSocket's may have; of
+// its tables most pages are not touched by two boards. Without context takeover
+// idle connections share what is in use, and pay nothing.
+func TestMemoryCodecsDeflate(t *testing.T) {
+	weighing(t)
+	heap := func(name string) float64 { return compressed(t, name, afterTwo).UsedHeap() }
+	assert.InEpsilon(t, 0.8e6, heap(sseHTTP+"/codec=gzip")-heap(sseHTTP), 0.1, "B of heap, compress/flate at level 6")
+	assert.InEpsilon(t, 1.2e6, heap(coder+deflating)-heap(coder), 0.1, "B of heap, a WebSocket's at level 1")
+	assert.Less(t, heap(coder+deflatingEachAlone)-heap(coder), 16e3, "B of heap, without context takeover")
+}
+
+// C18b: "brotli's memory ignores lgwin", all windows taking the same. So it
+// looks after two boards, in resident pages: the ring is allocated at once,
+// twice as large as its window, but a page counts when it is written to. After
+// a hundred, 8.8 MB, a window of 128 KB is where it was, and one of 4 MB is full.
+// The garbage collector, which counts the heap, never ignored it.
+func TestMemoryCodecsWindow(t *testing.T) {
+	weighing(t)
+	windows := map[string]int{"br17": 17, "br": 22, "br24": 24}
+	weigh := func(codec string, l load) (heap, pages float64) {
+		h := compressed(t, sseHTTP+"/codec="+codec, l)
+		return h.UsedHeap(), h.Resident(h.Used)
+	}
+	least, flat := weigh("br17", afterTwo)
+	for codec, lgwin := range windows {
+		heap, before := weigh(codec, afterTwo)
+		later, after := weigh(codec, afterHundred)
+		t.Logf("%s: heap %.1f MB; pages %.1f MB after two boards, %.1f after a hundred", codec, heap/1e6, before/1e6, after/1e6)
+		assert.InDelta(t, 2*(1<<lgwin-1<<17), heap-least, 0.02*heap, "%s: B of heap, beyond that with a window of 128 KB", codec)
+		assert.InEpsilon(t, heap, later, 0.02, "%s: it is allocated at once", codec)
+		assert.InEpsilon(t, flat, before, 0.3, "%s: after two boards all windows look alike", codec)
+		if lgwin == 17 {
+			assert.InEpsilon(t, before, after, 0.3, "%s: this one is full already", codec)
+		} else {
+			assert.Greater(t, after, 4*before, "%s: this one was not", codec)
+		}
+	}
+}
+
+// C18c: brotli takes twice the memory of deflate, and deflate seven times that
+// of no coding, over SSE and WebSocket alike. So it is here in pages, of an
+// event stream after two boards, with brotli twice and gzip six times. A
+// WebSocket's deflate is another encoder, with a third more heap than gzip's.
+func TestMemoryCodecsRatios(t *testing.T) {
+	weighing(t)
+	pages := func(codec string) float64 {
+		h := compressed(t, sseHTTP+codec, afterTwo)
+		return h.Resident(h.Used)
+	}
+	none, gzip, br := pages(""), pages("/codec=gzip"), pages("/codec=br")
+	t.Logf("pages: none %.0f, gzip %.0f, br %.0f", none, gzip, br)
+	assert.InDelta(t, 2, br/gzip, 0.5, "pages, brotli of gzip")
+	assert.InDelta(t, 6, gzip/none, 1.5, "pages, gzip of none")
+	heap := func(name string) float64 { return compressed(t, name, afterTwo).UsedHeap() }
+	assert.InEpsilon(t, 4.0/3, heap(coder+deflating)/heap(sseHTTP+"/codec=gzip"), 0.1, "heap, a WebSocket's deflate of gzip")
+}
+
+// BenchmarkIdleCodec is what a compressed connection costs after 2 and after
+// 100 boards of 88 KB (C18): the slope from 4 to 16 connections, and from 1 to
+// 7. Of 100 boards the 16 MB of br24 are half full, and where the one had
+// twice as many it has grown too, by a seventh of what is reported.
+func BenchmarkIdleCodec(b *testing.B) {
+	for _, name := range codecs {
+		for _, l := range []load{afterTwo, afterHundred} {
+			b.Run(fmt.Sprintf("%s/boards=%d", name, l.boards), func(b *testing.B) {
+				var h measure.Held
+				for b.Loop() {
+					var err error
+					h, err = l.hold(b, name)
+					require.NoError(b, err)
+				}
+				for _, m := range h.Metrics(h.Used) {
+					if m.Unit == "RSS-B/conn" || m.Unit == "heap-B/conn" {
+						b.ReportMetric(math.Round(m.Value), m.Unit)
+					}
+				}
+				b.ReportMetric(0, "ns/op")
+			})
+		}
 	}
 }

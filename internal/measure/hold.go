@@ -163,6 +163,11 @@ func (h Held) Heap() float64 {
 	return h.per(h.Idle, func(m child.Memory) int64 { return m.Heap })
 }
 
+// UsedHeap is what a used one costs in them.
+func (h Held) UsedHeap() float64 {
+	return h.per(h.Used, func(m child.Memory) int64 { return m.Heap })
+}
+
 // Stack is what it costs in stacks of goroutines, in bytes.
 func (h Held) Stack() float64 {
 	return h.per(h.Idle, func(m child.Memory) int64 { return m.Stack })
