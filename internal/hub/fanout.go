@@ -10,12 +10,10 @@ type Sink[M any] interface{ Send(M) error }
 // send it: encoded once, if it can be. A sink whose Send fails is removed: it is
 // dead, or too far behind.
 //
-// The zero Fanout sends from the goroutine that broadcasts.
+// Sends are made by the goroutine that broadcasts: each is one write(2), whose
+// time is the kernel's.
 type Fanout[M any] struct {
 	Count // of the sinks
-
-	// Shards is how many goroutines share the sinks of a broadcast; 0 is 1.
-	Shards int
 
 	mu      sync.Mutex
 	members []*member[M]
@@ -67,31 +65,14 @@ func (f *Fanout[M]) Broadcast(message M) (sent, dropped int) {
 	f.audience = append(f.audience, f.members...)
 	f.mu.Unlock()
 
-	shards := max(1, f.Shards)
-	failed := make([]int, shards)
-	var others sync.WaitGroup
-	for i := 1; i < shards; i++ {
-		others.Go(func() { failed[i] = f.send(message, i, shards) })
-	}
-	failed[0] = f.send(message, 0, shards)
-	others.Wait()
-	for _, n := range failed {
-		dropped += n
-	}
-	sent = len(f.audience) - dropped
-	clear(f.audience) // or it would keep the memory of who leaves
-	f.audience = f.audience[:0]
-	return sent, dropped
-}
-
-// send serves one shard of the audience.
-func (f *Fanout[M]) send(message M, shard, shards int) (dropped int) {
-	n := len(f.audience)
-	for _, m := range f.audience[n*shard/shards : n*(shard+1)/shards] {
+	for _, m := range f.audience {
 		if m.sink.Send(message) != nil {
 			f.remove(m)
 			dropped++
 		}
 	}
-	return dropped
+	sent = len(f.audience) - dropped
+	clear(f.audience) // or it would keep the memory of who leaves
+	f.audience = f.audience[:0]
+	return sent, dropped
 }
