@@ -339,7 +339,7 @@ func TestMemoryCapacity(t *testing.T) {
 	}
 }
 
-// E13, S1, C17, V1, B4: what an idle connection costs, what a used one does, and what
+// E13, S1, C17, V1, B4, E31: what an idle connection costs, what a used one does, and what
 // it takes to open them.
 // PUSHCOST_FULL=1 runs the documents' populations, 500, 4,000, 5,000 and
 // 10,000, four times each, and reports the range of their pages.
