@@ -93,6 +93,12 @@ func TestAChildKnowsWhatItHolds(t *testing.T) {
 	later, err := c.CPU()
 	require.NoError(t, err)
 	assert.Greater(t, later, cpu, "work takes time on a processor")
+	allocs, err := c.Allocs()
+	require.NoError(t, err)
+	require.NoError(t, c.Call("Keep", n, new(int)))
+	more, err := c.Allocs()
+	require.NoError(t, err)
+	assert.Greater(t, more, allocs, "what it keeps is an object")
 }
 
 func TestWhatAChildSaysOfItsFailureIsKept(t *testing.T) {
