@@ -320,12 +320,12 @@ var broadcasters = []struct {
 	populations int
 }{
 	{gorilla, 3},
-	{gorillaPrepared, 2},
+	{gorillaPrepared, 1},
 	{gwsBroadcaster, 1},
 	{coder, 1},
 	{wsEpoll, 3},
 	{sseHTTP, 3},
-	{sseEncoded, 2},
+	{sseEncoded, 1},
 	{sseEpoll, 3},
 	{sseHTTP2, 1},
 }
