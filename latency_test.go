@@ -343,13 +343,13 @@ const (
 // the writes. In Go an event loop's CPU time is that of bare writes for both;
 // handlers of net/http, of which each must wake for its write, take more.
 func TestLatencyOfBroadcasts(t *testing.T) {
-	many(t, 400)
+	many(t, 200)
 	timesFloor := map[string]float64{}
 	for _, c := range broadcasters {
 		s := cell(t, c.name)
 		broadcaster, err := measure.NewBroadcaster(context.Background(), s)
 		require.NoError(t, err)
-		result, err := broadcaster.Run(400)
+		result, err := broadcaster.Run(200)
 		require.NoError(t, errors.Join(err, broadcaster.Stop()), "every event comes to every client")
 		assert.Equal(t, 1.0, result.WritesPerEvent(), c.name)
 		assert.Equal(t, map[string]float64{"ws/1.1": 2, "sse/1.1": 14, "sse/2": 17}[s.Transport+"/"+string(s.HTTP)], result.Overhead(), "B beyond the payload, %s", c.name)

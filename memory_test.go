@@ -404,12 +404,12 @@ func idle(b *testing.B, suffix string, h measure.Hold, repeats int) {
 // descriptors, so they have no socket, and the server is the real one. At 1,000
 // a model's connection is within 2 % of a real one but for some hundred bytes,
 // what package net keeps of a socket: a netFD and two addresses, less our
-// stub. It is linear, so that 10,000 tell of 200,000; PUSHCOST_FULL=1 holds all.
+// stub. It is linear, so that 5,000 tell of 200,000; PUSHCOST_FULL=1 holds all.
 func TestMemoryModel(t *testing.T) {
 	weighing(t)
 	const socket = 96 // B
 	many(t, 1100)
-	full := 10_000
+	full := 5000
 	if os.Getenv("PUSHCOST_FULL") == "1" {
 		full = 200_000
 	}
