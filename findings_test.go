@@ -112,6 +112,7 @@ func TestFindingsQuoteTheBaseline(t *testing.T) {
 		want, err := baseline.Fill(string(text))
 		require.NoError(t, err, file)
 		want = byteTable.ReplaceAllLiteralString(want, "<!-- byte table -->\n```\n"+baselineTable(t, baseline)+"```\n")
+		want = capacityTable.ReplaceAllLiteralString(want, "<!-- capacity table -->\n```\n"+capacity(t, baseline)+"```\n")
 		if os.Getenv("PUSHCOST_UPDATE") != "" {
 			require.NoError(t, os.WriteFile(file, []byte(want), 0o666))
 			continue
@@ -136,6 +137,19 @@ func baselineTable(t *testing.T, baseline figures.Figures) string {
 		rows = append(rows, "Bytes/"+s.String())
 	}
 	return figures.Table(rows, baseline, figuresOf(t, "testdata/published/events.txt"))
+}
+
+// capacityTable is the table of connections in README.md.
+var capacityTable = regexp.MustCompile("<!-- capacity table -->\n```\n[^`]*```\n")
+
+func capacity(t *testing.T, baseline figures.Figures) string {
+	var rows []string
+	for _, name := range strings.Fields(contestants) {
+		if cell(t, name).Transport != "floor" {
+			rows = append(rows, "Idle/"+name+"/conns=1000/state=")
+		}
+	}
+	return figures.Capacity(rows, baseline)
 }
 
 // Every figure of the documents is in testdata/published.
