@@ -145,8 +145,8 @@ var capacityTable = regexp.MustCompile("<!-- capacity table -->\n```\n[^`]*```\n
 func capacity(t *testing.T, baseline figures.Figures) string {
 	var rows []string
 	for _, name := range strings.Fields(contestants) {
-		if cell(t, name).Transport != "floor" {
-			rows = append(rows, "Idle/"+name+"/conns=1000/state=")
+		if s := cell(t, name); s.Transport != "floor" {
+			rows = append(rows, fmt.Sprintf("Idle/%s/conns=%d/state=", name, populations(s)[0]))
 		}
 	}
 	return figures.Capacity(rows, baseline)

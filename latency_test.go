@@ -319,7 +319,7 @@ var broadcasters = []struct {
 	name        string
 	populations int
 }{
-	{gorilla, 3},
+	{gorilla, 2},
 	{gorillaPrepared, 1},
 	{gwsBroadcaster, 1},
 	{coder, 1},
@@ -340,11 +340,9 @@ const (
 // every server here makes exactly one, and SSE's has twelve bytes more, so that
 // what the network and its kernel do is alike. The document's SSE took 2.5 times
 // as long as its WebSocket, at 10,000 clients, by what its program did between
-// the writes. In Go an event loop's CPU time is that of bare writes for both;
-// handlers of net/http, of which each must wake for its write, take more.
+// the writes. (BenchmarkBroadcast has their CPU time, beside that of bare writes.)
 func TestLatencyOfBroadcasts(t *testing.T) {
 	many(t, 200)
-	timesFloor := map[string]float64{}
 	for _, c := range broadcasters {
 		s := cell(t, c.name)
 		broadcaster, err := measure.NewBroadcaster(context.Background(), s)
@@ -353,15 +351,8 @@ func TestLatencyOfBroadcasts(t *testing.T) {
 		require.NoError(t, errors.Join(err, broadcaster.Stop()), "every event comes to every client")
 		assert.Equal(t, 1.0, result.WritesPerEvent(), c.name)
 		assert.Equal(t, map[string]float64{"ws/1.1": 2, "sse/1.1": 14, "sse/2": 17}[s.Transport+"/"+string(s.HTTP)], result.Overhead(), "B beyond the payload, %s", c.name)
-		timesFloor[c.name] = result.TimesFloor()
 		t.Logf("%s: %.2f of the floor, which is %.2f of itself", c.name, result.TimesFloor(), result.FloorTimesFloor())
 	}
-	if raceDetector {
-		return // its own time is not the server's
-	}
-	assert.Greater(t, timesFloor[sseHTTP], 1.0, "handlers take more than bare writes")
-	assert.Less(t, timesFloor[sseEpoll], timesFloor[sseHTTP], "and more than an event loop")
-	assert.Less(t, timesFloor[wsEpoll], timesFloor[sseHTTP], "whose transport does not matter")
 }
 
 // V3: the fastest way is also safe. Clients that stop reading hold up nobody. The
@@ -407,7 +398,7 @@ func BenchmarkBroadcast(b *testing.B) {
 // are fixed beforehand, so that a server that falls behind is not asked less.
 func BenchmarkThroughput(b *testing.B) {
 	const conns = 1000
-	for _, name := range []string{gorillaPrepared, wsEpoll, sseEncoded, sseEpoll} {
+	for _, name := range []string{gorillaPrepared, wsEpoll, sseEpoll} {
 		b.Run(fmt.Sprintf("%s/conns=%d", name, conns), func(b *testing.B) {
 			reportOf(b, func() []measure.Metric {
 				t := measure.Throughput{Setup: cell(b, name), Conns: conns, Within: 100 * time.Millisecond, Runs: 5, Take: 400 * time.Millisecond}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -17,15 +16,12 @@ import (
 // floorSetup is a server that does nothing but write(2) to bare descriptors.
 var floorSetup = setup.Setup{Transport: "floor", Lib: "fd", HTTP: "1.1"}
 
-// A machine is calm where the floor is within this of itself: then a multiple of
-// it means something.
-const calm = 0.03
-
-// Broadcasts of each of the three that are compared: at least, and at most where
-// the machine is not calm.
+// Broadcasts of each of the three that are compared. To larger crowds there are
+// fewer: each takes long enough to tell.
 const (
-	fewestRounds = 11
-	mostRounds   = 22
+	rounds      = 11
+	largeRounds = 4
+	large       = 5000
 )
 
 // A Broadcaster pushes the same events to all clients of a setup, and beside
@@ -87,7 +83,7 @@ func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
 		if _, err := g.grow(n, 0); err != nil {
 			return result, err
 		}
-		if _, err := g.round(events[mostRounds]); err != nil { // the first one grows buffers
+		if _, err := g.round(events[rounds]); err != nil { // the first one grows buffers
 			return result, err
 		}
 	}
@@ -95,19 +91,22 @@ func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
 	if err != nil {
 		return result, err
 	}
-	for result.Events < fewestRounds || result.Events < mostRounds && !result.Calm() {
+	result.Events = rounds
+	if n >= large {
+		result.Events = largeRounds
+	}
+	for _, event := range events[:result.Events] {
 		for _, turn := range []struct {
 			of     *gathering
 			rounds *[]Round
 		}{{b.floor, &result.Floor}, {b.crowd, &result.Rounds}, {b.floor, &result.Again}} {
-			r, err := turn.of.round(events[result.Events])
+			r, err := turn.of.round(event)
 			if err != nil {
 				return result, err
 			}
 			*turn.rounds = append(*turn.rounds, r)
 		}
-		result.Payload += int64(len(events[result.Events]))
-		result.Events++
+		result.Payload += int64(len(event))
 	}
 	after, err := b.tally()
 	result.Writes, result.Bytes = after.writes-before.writes, after.bytes-before.bytes
@@ -167,9 +166,6 @@ func (b Broadcast) WritesPerEvent() float64 { return float64(b.Writes) / float64
 
 // FloorTimesFloor is the same of the floor itself: how far to trust the other.
 func (b Broadcast) FloorTimesFloor() float64 { return leastCPU(b.Again) / leastCPU(b.Floor) }
-
-// Calm says whether to trust it.
-func (b Broadcast) Calm() bool { return math.Abs(b.FloorTimesFloor()-1) <= calm }
 
 // Metrics are a broadcast's figures.
 func (b Broadcast) Metrics() []Metric {
