@@ -308,7 +308,7 @@ func TestMemoryWarm(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h, err := measure.Hold{Setup: cell(t, c.name), Few: 100, Many: 100 + c.conns, Events: feed.Trades()[:10], Times: 10}.Run(t.Context())
+			h, err := measure.Hold{Setup: cell(t, c.name), Few: c.conns / 4, Many: c.conns / 4 * 5, Events: feed.Trades()[:10], Times: 10}.Run(t.Context())
 			require.NoError(t, err)
 			t.Logf("%.0f B", h.Resident(h.Used))
 			assert.LessOrEqual(t, h.Resident(h.Used), c.kib*1024)

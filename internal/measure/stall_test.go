@@ -82,8 +82,8 @@ func TestAWriteDeadlineEndsThoseWhoDoNotRead(t *testing.T) {
 			log.Publish([]byte(`"end"`))
 			err = <-ended
 			cancel()
+			close(awake) // a library's Close waits for its reader
 			stream.Close()
-			close(awake)
 			<-left
 			return errors.Join(err, reader.Close())
 		}))
