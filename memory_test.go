@@ -296,15 +296,15 @@ func spread(values []float64, slack float64) float64 {
 // their WebSockets 11.4.)
 func TestMemoryWarm(t *testing.T) {
 	weighing(t)
-	many(t, 5000)
+	many(t, 3500)
 	for _, c := range []struct {
 		name  string
 		conns int
 		kib   float64
 	}{
-		{sseEpoll, 2000, 1.5},
-		{wsEpoll, 4000, 0.4}, // of so few bytes the process itself would show
-		{gorillaTuned, 1000, 8},
+		{sseEpoll, 1000, 1.5},
+		{wsEpoll, 2800, 0.4}, // of so few bytes the process itself would show
+		{gorillaTuned, 400, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
