@@ -42,7 +42,7 @@
 //     E9, E15, E16, E21, B6, C22)
 //   - extra/instances_test.go: instances joined by a broker (E20)
 //   - extra/socketio_test.go, extra/memory_test.go: Socket.IO (B7, S3, S9)
-//   - README.md, not yet: the documents' advice (E25, S13, C23, V6, X1)
+//   - README.md: the documents' advice (E25, S13, C23, V6, X1)
 //   - not planned: E32 (loss, HTTP/3), E33 (radio)
 //
 // harness_test.go runs a finding over setups; findings_test.go keeps
