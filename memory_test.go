@@ -78,7 +78,7 @@ var holds sync.Map // name: func() (measure.Held, error)
 func hold(t *testing.T, name string) measure.Held {
 	t.Helper()
 	once, _ := holds.LoadOrStore(name, sync.OnceValues(func() (measure.Held, error) {
-		return measure.Hold{Setup: cell(t, name), Few: 100, Many: 600, Events: feed.Trades()[:10]}.Run(context.Background())
+		return measure.Hold{Setup: cell(t, name), Few: 100, Many: 600, Events: feed.Trades()[:3]}.Run(context.Background())
 	}))
 	h, err := once.(func() (measure.Held, error))()
 	require.NoError(t, err)
@@ -252,9 +252,9 @@ func TestMemoryClient(t *testing.T) {
 // take KiB for kB.
 func TestMemoryLinear(t *testing.T) {
 	weighing(t)
-	many(t, 4000)
+	many(t, 3000)
 	for _, name := range []string{gorilla, sseHTTP} {
-		fit, err := measure.Line(t.Context(), cell(t, name), 500, 1000, 2000, 4000)
+		fit, err := measure.Line(t.Context(), cell(t, name), 500, 1000, 2000, 3000)
 		require.NoError(t, err)
 		t.Logf("%s: %.0f B a connection, at 50,000 %.2f GB, at 200,000 %.2f GB; off by %.2f %%", name,
 			fit.PerConn, fit.At(50_000)/1e9, fit.At(200_000)/1e9, 100*fit.Residual)
@@ -266,23 +266,19 @@ func TestMemoryLinear(t *testing.T) {
 // processes of their own: heap and stacks 2 %, pages 5 %.
 func TestMemoryRepeats(t *testing.T) {
 	weighing(t)
-	for _, name := range []string{gorilla, sseHTTP} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var heap, stack, rss []float64
-			for range 5 {
-				h, err := measure.Hold{Setup: cell(t, name), Few: 500, Many: 2500, Events: feed.Trades()[:1]}.Run(t.Context())
-				require.NoError(t, err)
-				heap, stack, rss = append(heap, h.Heap()), append(stack, h.Stack()), append(rss, h.Resident(h.Idle))
-			}
-			for what, v := range map[string][]float64{"heap": heap, "stacks": stack, "pages": rss} {
-				t.Logf("%s %.0f to %.0f B", what, slices.Min(v), slices.Max(v))
-			}
-			assert.Less(t, spread(heap, 32), 0.02, "heap")
-			assert.Less(t, spread(stack, 32), 0.02, "stacks")
-			assert.Less(t, spread(rss, 128), 0.05, "pages")
-		})
+	many(t, 2500)
+	var heap, stack, rss []float64
+	for range 5 {
+		h, err := measure.Hold{Setup: cell(t, sseHTTP), Few: 500, Many: 2500, Events: feed.Trades()[:1]}.Run(t.Context())
+		require.NoError(t, err)
+		heap, stack, rss = append(heap, h.Heap()), append(stack, h.Stack()), append(rss, h.Resident(h.Idle))
 	}
+	for what, v := range map[string][]float64{"heap": heap, "stacks": stack, "pages": rss} {
+		t.Logf("%s %.0f to %.0f B", what, slices.Min(v), slices.Max(v))
+	}
+	assert.Less(t, spread(heap, 32), 0.02, "heap")
+	assert.Less(t, spread(stack, 32), 0.02, "stacks")
+	assert.Less(t, spread(rss, 128), 0.05, "pages")
 }
 
 // spread is how far apart values are, of the least, but for so many bytes.
@@ -304,7 +300,7 @@ func TestMemoryWarm(t *testing.T) {
 	}{
 		{sseEpoll, 1000, 1.5},
 		{wsEpoll, 2800, 0.4}, // of so few bytes the process itself would show
-		{gorillaTuned, 400, 8},
+		{gorillaTuned, 1000, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -316,12 +312,12 @@ func TestMemoryWarm(t *testing.T) {
 	}
 }
 
-// V4: who adds a client and does not remove it sends to the dead. After seven
+// V4: who adds a client and does not remove it sends to the dead. After five
 // thousand abrupt disconnects the honest server is as it was; its leaky twin
 // keeps them all, and a broadcast to twenty takes twice as long and more.
 func TestMemoryLeak(t *testing.T) {
 	many(t, 1000)
-	churn := measure.Churn{Stay: 20, Leave: 1000, Cycles: 7}
+	churn := measure.Churn{Stay: 20, Leave: 1000, Cycles: 5}
 	churn.Setup = cell(t, gorilla)
 	honest, err := churn.Run(t.Context())
 	require.NoError(t, err)
@@ -335,15 +331,20 @@ func TestMemoryLeak(t *testing.T) {
 	assert.Equal(t, before.Memory.FDs, after.Memory.FDs)
 	assert.InDelta(t, before.Memory.Heap, after.Memory.Heap, 256<<10, "B of heap")
 
-	assert.Equal(t, 20+1000+7000, leaky.After.Len, "those of the warm-up too")
-	assert.Greater(t, leaky.After.Memory.Heap-leaky.Before.Memory.Heap, int64(7000*4<<10))
+	assert.Equal(t, 20+1000+5000, leaky.After.Len, "those of the warm-up too")
+	assert.Greater(t, leaky.After.Memory.Heap-leaky.Before.Memory.Heap, int64(5000*4<<10))
 	assert.Greater(t, leaky.After.CPU, 2*after.CPU, "CPU time of a broadcast to those who stayed")
 }
 
-// B8: one process holds as many connections as it may have descriptors, and
-// two behind one address (SO_REUSEPORT) the double. An event reaches all.
+// B8: two processes behind one address (SO_REUSEPORT) hold 15,000 connections
+// each, and PUSHCOST_FULL=1 18,000 in one, under a limit of 20,000 descriptors. An event
+// reaches all.
 func TestMemoryCapacity(t *testing.T) {
-	for _, c := range []measure.Capacity{{Servers: 1, Conns: 18_000}, {Servers: 2, Conns: 30_000}} {
+	capacities := []measure.Capacity{{Servers: 2, Conns: 30_000}}
+	if os.Getenv("PUSHCOST_FULL") == "1" {
+		capacities = append(capacities, measure.Capacity{Servers: 1, Conns: 18_000})
+	}
+	for _, c := range capacities {
 		if raceDetector {
 			c.Conns /= 10 // where every access is checked
 		}
@@ -448,7 +449,7 @@ func TestMemoryModel(t *testing.T) {
 	if os.Getenv("PUSHCOST_FULL") == "1" {
 		full = 200_000
 	}
-	for _, name := range []string{gorilla, gorillaTuned, sseHTTP} {
+	for _, name := range []string{gorillaTuned, sseHTTP} {
 		weigh := func(n int, run func(measure.Hold, context.Context) (measure.Held, error)) measure.Held {
 			held, err := run(measure.Hold{Setup: cell(t, name), Few: 100, Many: n, Events: feed.Trades()[:3]}, t.Context())
 			require.NoError(t, err)
