@@ -72,19 +72,6 @@ func (self) Memory(_ int, m *Memory) (err error) {
 	return err
 }
 
-// resident prefers smaps, which counts pages: a process's statm may be off by
-// what each core has not yet added up.
-func resident(p *process.Process) (int64, error) {
-	if maps, err := p.MemoryMaps(true); err == nil {
-		return int64((*maps)[0].Rss) * 1024, nil
-	}
-	info, err := p.MemoryInfo()
-	if err != nil {
-		return 0, err
-	}
-	return int64(info.RSS), nil
-}
-
 // sockets is the size of the kernel objects behind a socket and its
 // descriptor, from /proc/slabinfo, which only root may read. Not among them are
 // buffers with bytes in them, and dentries (192 B a socket), whose slab every
