@@ -218,7 +218,7 @@ func TestMemoryAboveTheFloor(t *testing.T) {
 func TestMemoryState(t *testing.T) {
 	weighing(t)
 	many(t, 2100)
-	for name, population := range map[string]int{gorilla: 600, sseHTTP: 600, pollHTTP: 600, wsEpoll: 2100} {
+	for name, population := range map[string]int{gorilla: 1100, sseHTTP: 1100, pollHTTP: 1100, wsEpoll: 2100} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var heap [2]float64
@@ -312,12 +312,12 @@ func TestMemoryWarm(t *testing.T) {
 	}
 }
 
-// V4: who adds a client and does not remove it sends to the dead. After five
+// V4: who adds a client and does not remove it sends to the dead. After seven
 // thousand abrupt disconnects the honest server is as it was; its leaky twin
-// keeps them all, and a broadcast to twenty takes twice as long and more.
+// keeps them all, and a broadcast to ten takes twice as long and more.
 func TestMemoryLeak(t *testing.T) {
 	many(t, 1000)
-	churn := measure.Churn{Stay: 20, Leave: 1000, Cycles: 5}
+	churn := measure.Churn{Stay: 10, Leave: 1000, Cycles: 7}
 	churn.Setup = cell(t, gorilla)
 	honest, err := churn.Run(t.Context())
 	require.NoError(t, err)
@@ -326,13 +326,13 @@ func TestMemoryLeak(t *testing.T) {
 	require.NoError(t, err)
 
 	before, after := honest.Before, honest.After
-	assert.Equal(t, 20, after.Len)
+	assert.Equal(t, 10, after.Len)
 	assert.Equal(t, before.Memory.Goroutines, after.Memory.Goroutines)
 	assert.Equal(t, before.Memory.FDs, after.Memory.FDs)
 	assert.InDelta(t, before.Memory.Heap, after.Memory.Heap, 256<<10, "B of heap")
 
-	assert.Equal(t, 20+1000+5000, leaky.After.Len, "those of the warm-up too")
-	assert.Greater(t, leaky.After.Memory.Heap-leaky.Before.Memory.Heap, int64(5000*4<<10))
+	assert.Equal(t, 10+1000+7000, leaky.After.Len, "those of the warm-up too")
+	assert.Greater(t, leaky.After.Memory.Heap-leaky.Before.Memory.Heap, int64(7000*4<<10))
 	assert.Greater(t, leaky.After.CPU, 2*after.CPU, "CPU time of a broadcast to those who stayed")
 }
 
