@@ -475,7 +475,9 @@ func passes(t *testing.T, s setup.Setup) (d, direct measure.Delivery) {
 // held runs a plan against a proxy.
 func held(t *testing.T, name string, p measure.LumpPlan) (lumps []int, err error) {
 	t.Helper()
-	p.Proxy, _ = proxy.Named(name)
+	named, ok := proxy.Named(name)
+	require.True(t, ok, "there is no proxy %q", name)
+	p.Proxy = named
 	net := ""
 	if p.Proxy.Program != "" {
 		needs(t, p.Proxy.Program)
