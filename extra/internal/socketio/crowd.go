@@ -129,6 +129,9 @@ func (c *Crowd) Heard() int64 { return c.heard.Load() }
 // Writes is the number of writes to their sockets so far.
 func (c *Crowd) Writes() int64 { return c.writes.Load() }
 
+// Compressions is 0: messages are not compressed.
+func (c *Crowd) Compressions() int64 { return 0 }
+
 // Close ends every connection and returns when nothing is accepted any more.
 func (c *Crowd) Close() error {
 	err := c.http.Close()
