@@ -1,7 +1,6 @@
 package socketio
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/zishang520/socket.io/v3/pkg/types"
 
 	"pushcost/internal/crowd"
+	"pushcost/internal/hub"
 	"pushcost/internal/setup"
 	"pushcost/internal/transport"
 )
@@ -28,14 +28,11 @@ import (
 // Neither does it bound a queue: what a stalled client does not take waits for
 // it, encoded for it alone, until its heartbeat has been missed for 20 seconds.
 type Crowd struct {
+	hub.Count     // of the connections
 	io            *socket.Server
 	http          *http.Server
 	served        chan error
 	heard, writes atomic.Int64
-
-	mu      sync.Mutex
-	n       int
-	changed chan struct{} // closed with every change of n
 }
 
 // Crowds are Socket.IO as a contestant of package crowd.
@@ -61,11 +58,11 @@ func Serve(ln net.Listener, s setup.Setup) (*Crowd, error) {
 	}
 	options := socket.DefaultServerOptions()
 	options.SetTransports(kinds)
-	c := &Crowd{io: socket.NewServer(nil, options), served: make(chan error, 1), changed: make(chan struct{})}
+	c := &Crowd{io: socket.NewServer(nil, options), served: make(chan error, 1)}
 	c.io.On("connection", func(args ...any) {
 		s := args[0].(*socket.Socket)
-		c.count(1)
-		left := sync.OnceFunc(func() { c.count(-1) })
+		c.Add(1)
+		left := sync.OnceFunc(func() { c.Add(-1) })
 		s.On("disconnect", func(...any) { left() })
 		if !s.Connected() { // it left before it could be listened for
 			left()
@@ -75,14 +72,6 @@ func Serve(ln net.Listener, s setup.Setup) (*Crowd, error) {
 	c.http = &http.Server{Handler: c.io.ServeHandler(nil), ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { c.served <- c.http.Serve(counted{ln, &c.writes}) }()
 	return c, nil
-}
-
-func (c *Crowd) count(by int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n += by
-	close(c.changed)
-	c.changed = make(chan struct{})
 }
 
 // Broadcast sends a message to everybody. Nobody is ever dropped.
@@ -99,37 +88,13 @@ func (c *Crowd) Broadcast(data []byte) (sent, dropped int) {
 // Beat sends nothing: heartbeats are the library's own.
 func (c *Crowd) Beat() int { return 0 }
 
-// Len is the number of connections now.
-func (c *Crowd) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n
-}
-
-// Await waits until there are n connections.
-func (c *Crowd) Await(ctx context.Context, n int) error {
-	for {
-		c.mu.Lock()
-		now, changed := c.n, c.changed
-		c.mu.Unlock()
-		if now == n {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("socketio: %d connections, waiting for %d: %w", now, n, ctx.Err())
-		}
-	}
-}
-
 // Heard is the number of messages read from clients so far.
 func (c *Crowd) Heard() int64 { return c.heard.Load() }
 
 // Writes is the number of writes to their sockets so far.
 func (c *Crowd) Writes() int64 { return c.writes.Load() }
 
-// Compressions is 0: messages are not compressed.
+// Compressions are none: there is no content coding.
 func (c *Crowd) Compressions() int64 { return 0 }
 
 // Close ends every connection and returns when nothing is accepted any more.
