@@ -43,7 +43,7 @@
 //   - extra/instances_test.go: instances joined by a broker (E20)
 //   - extra/socketio_test.go, extra/memory_test.go: Socket.IO (B7, S3, S9)
 //   - README.md: the documents' advice (E25, S13, C23, V6, X1)
-//   - not planned: E32 (loss, HTTP/3), E33 (radio)
+//   - not yet: E32 (loss, HTTP/3); out of scope: E33 (radio)
 //
 // harness_test.go runs a finding over setups; findings_test.go keeps
 // FINDINGS.md and README.md true.

@@ -19,7 +19,6 @@ type Memory struct {
 	Heap       int64 // live objects
 	Stack      int64 // of goroutines
 	Goroutines int
-	Threads    int
 	FDs        int
 
 	// Kernel is what the kernel holds for the sockets of the whole machine,
@@ -63,12 +62,8 @@ func (self) Memory(_ int, m *Memory) (err error) {
 	if m.RSS, err = resident(p); err != nil {
 		return err
 	}
-	threads, err := p.NumThreads()
-	if err != nil {
-		return err
-	}
 	fds, err := p.NumFDs()
-	m.Threads, m.FDs = int(threads), int(fds)
+	m.FDs = int(fds)
 	return err
 }
 

@@ -177,7 +177,7 @@ func (b Broadcast) Metrics() []Metric {
 	slices.Sort(reached)
 	return []Metric{
 		{"writes/event", b.WritesPerEvent()},
-		{"allocs/event", float64(b.Allocs) / sent},
+		{"allocs/event", max(0, float64(b.Allocs)/sent)}, // less than none is the calls' noise
 		{"cpu-ns/write", leastCPU(b.Rounds) / float64(b.Conns)},
 		{"all-ns", float64(reached[len(reached)/2])},
 		{"x-floor", b.TimesFloor()},

@@ -173,6 +173,11 @@ func (h Held) Stack() float64 {
 	return h.per(h.Idle, func(m child.Memory) int64 { return m.Stack })
 }
 
+// UsedLive is what a used connection costs in heap and stacks.
+func (h Held) UsedLive() float64 {
+	return h.per(h.Used, func(m child.Memory) int64 { return m.Heap + m.Stack })
+}
+
 // Live is both: what repeats from run to run.
 func (h Held) Live() float64 { return h.Heap() + h.Stack() }
 
