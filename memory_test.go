@@ -576,8 +576,11 @@ func BenchmarkIdleCodec(b *testing.B) {
 					require.NoError(b, err)
 				}
 				for _, m := range h.Metrics(h.Used) {
-					if m.Unit == "RSS-B/conn" || m.Unit == "heap-B/conn" {
-						b.ReportMetric(math.Round(m.Value), m.Unit)
+					switch m.Unit {
+					case "RSS-B/conn":
+						b.ReportMetric(math.Round(m.Value), "RSS-B/stream")
+					case "heap-B/conn":
+						b.ReportMetric(math.Round(m.Value), "heap-B/stream")
 					}
 				}
 				b.ReportMetric(0, "ns/op")
