@@ -61,23 +61,23 @@ var Units = []struct{ Name, Policy string }{
 	{"patches-B", "assume=exact better=lower"}, // a run's patches, compressed
 	{"patch-B", "assume=exact better=lower"},   // their mean, rounded
 	{"median-B", "assume=exact better=lower"},
-	{"warm-B", "assume=exact better=lower"},             // the last of them
-	{"max-B", "assume=exact better=lower"},              // as a rule the first, cold
-	{"writes/event", "assume=exact better=lower"},       // to a client's socket, of a broadcast
-	{"allocs/event", "better=lower gate=10% slack=0.1"}, // objects, for a client
-	{"cpu-ns/write", "better=lower gate=3x"},            // the server's CPU time for a client
-	{"all-ns", "better=lower gate=3x"},                  // until the last client has it
-	{"x-floor", "better=lower"},                         // the server's CPU time, of that of bare writes: ratio of minima
-	{"floor-x-floor", "better=lower"},                   // the same of bare writes: how far to trust the other
-	{"deliveries/s", "better=higher gate=3x"},           // events times clients, 99 % of each within 100 ms
-	{"x-flate6", "better=lower"},                        // time to encode, of compress/flate's at level 6: ratio of minima
-	{"h2-cmd-up-B", "better=lower gate=1%"},             // commands over HTTP/2, where frames may share a TLS record
-	{"join-B", "assume=exact better=lower"},             // what comes first to who joins a room: a header, and the last event
-	{"encodes/event", "assume=exact better=lower"},      // calls of a coding's encoder, for all subscribers
-	{"cpu-ns/patch", "better=lower gate=3x"},            // the server's, of a patch to one subscriber
-	{"x-identity", "better=lower"},                      // of bytes encoded before, without a coding, as many
-	{"identity-x-identity", "better=lower"},             // of themselves: how far to trust the other
-	{"RSS-x-identity", "better=lower"},                  // memory of a subscriber, of one of theirs
+	{"warm-B", "assume=exact better=lower"},        // the last of them
+	{"max-B", "assume=exact better=lower"},         // as a rule the first, cold
+	{"writes/event", "assume=exact better=lower"},  // to a client's socket, of a broadcast
+	{"allocs/event", "better=lower"},               // objects, for a client
+	{"cpu-ns/write", "better=lower gate=3x"},       // the server's CPU time for a client
+	{"all-ns", "better=lower gate=3x"},             // until the last client has it
+	{"x-floor", "better=lower"},                    // the server's CPU time, of that of bare writes: ratio of minima
+	{"floor-x-floor", "better=lower"},              // the same of bare writes: how far to trust the other
+	{"deliveries/s", "better=higher gate=3x"},      // events times clients, 99 % of each within 100 ms
+	{"x-flate6", "better=lower"},                   // time to encode, of compress/flate's at level 6: ratio of minima
+	{"h2-cmd-up-B", "better=lower gate=1%"},        // commands over HTTP/2, where frames may share a TLS record
+	{"join-B", "assume=exact better=lower"},        // what comes first to who joins a room: a header, and the last event
+	{"encodes/event", "assume=exact better=lower"}, // calls of a coding's encoder, for all subscribers
+	{"cpu-ns/patch", "better=lower gate=3x"},       // the server's, of a patch to one subscriber
+	{"x-identity", "better=lower"},                 // of bytes encoded before, without a coding, as many
+	{"identity-x-identity", "better=lower"},        // of themselves: how far to trust the other
+	{"RSS-x-identity", "better=lower"},             // memory of a subscriber, of one of theirs
 	{"h2-cmd-down-B", "better=lower gate=1%"},
 	{"hpack-up-B", "better=lower gate=1%"},               // steady-up-B where net/http's map order moves HPACK's table
 	{"open-B", "assume=exact better=lower"},              // both ways, up to a subscribed, quiet path
@@ -86,7 +86,7 @@ var Units = []struct{ Name, Policy string }{
 	{"heap-B/stream", "better=lower gate=5% slack=1024"}, // of a few compressed connections
 	{"RSS-B/stream", "better=lower"},                     // the same of so few that the process itself shows: reported
 	// The slack is what a process itself varies by, of 500 connections.
-	{"RSS-B/conn", "better=lower gate=5% slack=512"},  // resident pages, a connection
+	{"RSS-B/conn", "better=lower gate=5% slack=1024"}, // resident pages, a connection
 	{"heap-B/conn", "better=lower gate=2% slack=128"}, // live objects
 	{"stack-B/conn", "better=lower"},                  // stacks of goroutines, in pieces of 8 KB: asserted, not gated
 	{"kernel-B/conn", "better=lower"},                 // socket slabs of both ends: the machine's, reported
