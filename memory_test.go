@@ -220,12 +220,12 @@ func TestMemoryAboveTheFloor(t *testing.T) {
 func TestMemoryState(t *testing.T) {
 	weighing(t)
 	many(t, 2100)
-	for name, population := range map[string]int{gorilla: 1100, sseHTTP: 1100, pollHTTP: 1100, wsEpoll: 2100} {
+	for _, name := range []string{gorilla, sseHTTP, pollHTTP, wsEpoll} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var heap [2]float64
 			for i, state := range []int{0, 1 << 10} {
-				h, err := measure.Hold{Setup: cell(t, name), Few: 100, Many: population, Events: feed.Trades()[:2], State: state}.Run(t.Context())
+				h, err := measure.Hold{Setup: cell(t, name), Few: 100, Many: 2100, Events: feed.Trades()[:2], State: state}.Run(t.Context())
 				require.NoError(t, err)
 				heap[i] = h.Heap()
 			}
@@ -453,7 +453,7 @@ func TestMemoryModel(t *testing.T) {
 	if os.Getenv("PUSHCOST_FULL") == "1" {
 		full = 200_000
 	}
-	for _, name := range []string{gorillaTuned, sseHTTP} {
+	for _, name := range []string{gorilla, sseHTTP} {
 		weigh := func(n int, run func(measure.Hold, context.Context) (measure.Held, error)) measure.Held {
 			held, err := run(measure.Hold{Setup: cell(t, name), Few: 100, Many: n, Events: feed.Trades()[:3]}, t.Context())
 			require.NoError(t, err)
