@@ -72,22 +72,6 @@ type Contestant struct {
 // the first row is meant.
 var All = slices.Concat(gorillas, coders, gwss, gobwases, sses, hijacks, polls, floors, epolls)
 
-// Setups are all of which a contestant can be served.
-func (c Contestant) Setups() (all []setup.Setup) {
-	security := []string{""}
-	if c.TLS {
-		security = append(security, "1.3")
-	}
-	for _, version := range c.Over {
-		for _, tls := range security {
-			for _, coding := range append([]codec.Name{codec.Identity}, c.Codecs...) {
-				all = append(all, setup.Setup{Transport: c.Transport, Lib: c.Lib, HTTP: version, TLS: tls, Codec: coding})
-			}
-		}
-	}
-	return all
-}
-
 func (c Contestant) fits(s setup.Setup) bool {
 	return c.Transport == s.Transport && (s.Lib == "" || c.Lib == s.Lib) && slices.Contains(c.Over, s.HTTP) &&
 		(s.TLS == "" || s.TLS == "1.3" && c.TLS) && (s.Codec == codec.Identity || slices.Contains(c.Codecs, s.Codec))

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // each runs a test for every setup that there is.
 func each(t *testing.T, skip func(setup.Setup) bool, f func(*testing.T, setup.Setup)) {
 	for _, c := range All {
-		for _, s := range c.Setups() {
+		for _, s := range c.setups() {
 			if !skip(s) {
 				t.Run(s.String(), func(t *testing.T) { f(t, s) })
 			}
@@ -416,4 +416,20 @@ func TestAServiceDoesWhatItIsTold(t *testing.T) {
 	require.NoError(t, client.Call("Service.Close", 0, &n))
 	client.Close()
 	<-served
+}
+
+// setups are all of which a contestant can be served.
+func (c Contestant) setups() (all []setup.Setup) {
+	security := []string{""}
+	if c.TLS {
+		security = append(security, "1.3")
+	}
+	for _, version := range c.Over {
+		for _, tls := range security {
+			for _, coding := range append([]codec.Name{codec.Identity}, c.Codecs...) {
+				all = append(all, setup.Setup{Transport: c.Transport, Lib: c.Lib, HTTP: version, TLS: tls, Codec: coding})
+			}
+		}
+	}
+	return all
 }
