@@ -368,16 +368,11 @@ func BenchmarkRoom(b *testing.B) {
 			}
 			r.Codec = coding
 			b.Run(fmt.Sprintf("codec=%s/encoder=%s/subscribers=%d", coding, encoder, r.Many), func(b *testing.B) {
-				var full measure.Roomful
-				for b.Loop() {
-					var err error
-					full, err = r.Run(b.Context())
+				reportOf(b, func() []measure.Metric {
+					full, err := r.Run(b.Context())
 					require.NoError(b, err)
-				}
-				for _, m := range full.Metrics() {
-					b.ReportMetric(m.Value, m.Unit)
-				}
-				b.ReportMetric(0, "ns/op")
+					return full.Metrics()
+				})
 			})
 		}
 	}
