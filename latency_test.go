@@ -342,12 +342,12 @@ const (
 // as long as its WebSocket, at 10,000 clients, by what its program did between
 // the writes. (BenchmarkBroadcast has their CPU time, beside that of bare writes.)
 func TestLatencyOfBroadcasts(t *testing.T) {
-	many(t, 200)
+	many(t, 100)
 	for _, c := range broadcasters {
 		s := cell(t, c.name)
 		broadcaster, err := measure.NewBroadcaster(context.Background(), s)
 		require.NoError(t, err)
-		result, err := broadcaster.Run(200)
+		result, err := broadcaster.Run(100)
 		require.NoError(t, errors.Join(err, broadcaster.Stop()), "every event comes to every client")
 		assert.Equal(t, 1.0, result.WritesPerEvent(), c.name)
 		assert.Equal(t, map[string]float64{"ws/1.1": 2, "sse/1.1": 14, "sse/2": 17}[s.Transport+"/"+string(s.HTTP)], result.Overhead(), "B beyond the payload, %s", c.name)
