@@ -7,11 +7,15 @@ import (
 	"io"
 	"math"
 	"math/bits"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+	gwslib "github.com/lxzan/gws"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -217,6 +221,51 @@ func TestCompressionEvents(t *testing.T) {
 	assert.Greater(t, size(br(1, 22)), size(codec.Params{}), "brotli at quality 1 is larger than nothing")
 	assert.EqualValues(t, 1000*4+10, gzip-size(flate6), "a WebSocket's deflate is smaller still, by marker and header")
 }
+
+// B9: with context takeover gws adds the payload of its pongs to its window,
+// though control frames are not compressed (RFC 7692, section 6) and no client
+// adds it to its own. After an answered ping with a payload, be it one digit,
+// a stock client decodes garbage. A browser's pings cannot have any.
+func TestCompressionAfterAPing(t *testing.T) {
+	trade := feed.Trades()[0]
+	upgrader := gwslib.NewUpgrader(echo{}, &gwslib.ServerOption{PermessageDeflate: gwslib.PermessageDeflate{
+		Enabled: true, Level: 9, Threshold: 1, ServerContextTakeover: true, ServerMaxWindowBits: 15,
+	}})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, err := upgrader.Upgrade(w, r); err == nil {
+			c.ReadLoop()
+		}
+	}))
+	defer server.Close()
+	client, _, err := websocket.Dial(t.Context(), server.URL, &websocket.DialOptions{CompressionMode: websocket.CompressionContextTakeover})
+	require.NoError(t, err)
+	defer client.CloseNow()
+	got := make(chan []byte)
+	go func() {
+		defer close(got)
+		for {
+			_, data, err := client.Read(t.Context())
+			if err != nil {
+				return
+			}
+			got <- data
+		}
+	}()
+	for range 3 {
+		require.NoError(t, client.Write(t.Context(), websocket.MessageText, trade))
+		assert.Equal(t, string(trade), string(<-got))
+	}
+	require.NoError(t, client.Ping(t.Context()), "coder's pings have a number")
+	require.NoError(t, client.Write(t.Context(), websocket.MessageText, trade))
+	assert.NotEqual(t, string(trade), string(<-got), "gws has mended this: weigh it in BenchmarkIdleCodec, too")
+}
+
+// echo sends back what comes.
+type echo struct{ gwslib.BuiltinEventHandler }
+
+func (echo) OnMessage(c *gwslib.Conn, m *gwslib.Message) { c.WriteMessage(m.Opcode, m.Bytes()) }
+
+func (echo) OnPing(c *gwslib.Conn, payload []byte) { c.WritePong(payload) }
 
 // B6: all subscribers of a room get the same patches, so one encoder can serve
 // them all, with stock decoders at the clients: one call per event whatever the

@@ -37,7 +37,7 @@
 //     C18, C18b, C18c)
 //   - compression_test.go: whole boards and what they cost to encode (C7, C7b,
 //     B5), the window (C8), growing logs (C9), row patches (C10), small events
-//     (E21b), one encoder for a room (B6)
+//     (E21b), one encoder for a room (B6), a library's window (B9)
 //   - extra/browser_test.go: what only a browser can show (C21, and its half of E8,
 //     E9, E15, E16, E21, B6, C22)
 //   - extra/instances_test.go: instances joined by a broker (E20)

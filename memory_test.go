@@ -556,9 +556,7 @@ func TestMemoryCodecsRatios(t *testing.T) {
 // 100 boards of 88 KB (C18): the slope from 4 to 16 connections, and from 1 to
 // 7. Of 100 boards the 16 MB of br24 are half full, and where the one had
 // twice as many it has grown too, by a seventh of what is reported.
-// What gws shows without takeover is its pool of encoders, 32 at most, filling.
-// With takeover it is missing: its window takes the payload of its pongs too,
-// which no decoder does, so that what comes after one cannot be read.
+// gws is not among them: with takeover what comes after a pong cannot be read.
 func BenchmarkIdleCodec(b *testing.B) {
 	for _, name := range codecs {
 		for _, l := range []load{afterTwo, afterHundred} {

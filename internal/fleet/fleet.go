@@ -57,6 +57,7 @@ type ExpectArgs struct {
 	Data  []byte
 	Times int
 	Wire  []byte // the event as encoded clients get it
+	Later bool   // nobody reads before Await: the server's writes wake no client
 }
 
 // AwaitArgs say how long to wait for what is expected.

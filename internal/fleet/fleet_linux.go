@@ -36,6 +36,7 @@ type Fleet struct {
 	ponged    int // those that have had theirs
 	ping      []byte
 
+	later   chan struct{} // closed when clients may read again; nil: they do
 	now     time.Time     // when the socket at hand became ready
 	settled chan struct{} // closed when those who wait should look again; nil: nobody waits
 }
@@ -106,6 +107,11 @@ func (f *Fleet) read(p *poller, done chan struct{}) {
 	for {
 		ready, err := p.wait()
 		f.mu.Lock()
+		for later := f.later; later != nil; later = f.later {
+			f.mu.Unlock()
+			<-later
+			f.mu.Lock()
+		}
 		if err != nil {
 			f.fail(err)
 			f.mu.Unlock()
@@ -294,13 +300,25 @@ func (f *Fleet) Expect(a ExpectArgs, _ *int) error {
 	if a.Times > 0 {
 		f.owed = f.listening
 	}
+	if a.Later && f.later == nil {
+		f.later = make(chan struct{})
+	}
 	return f.err
+}
+
+// readOn ends what Expect asked for with Later.
+func (f *Fleet) readOn() {
+	if f.later != nil {
+		close(f.later)
+		f.later = nil
+	}
 }
 
 // Await waits until every client has what is expected.
 func (f *Fleet) Await(a AwaitArgs, r *Awaited) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.readOn()
 	f.wait(a.Timeout, func() bool { return f.owed == 0 })
 	r.Missing = f.owed + f.lost
 	for _, e := range f.script.events {
@@ -421,6 +439,7 @@ func (f *Fleet) Close(int, *int) error {
 	}
 	p, done := f.poller, f.done
 	f.poller = nil
+	f.readOn()
 	err := f.err
 	f.mu.Unlock()
 	if p == nil {

@@ -185,6 +185,23 @@ func TestOthersGoOnWhileSomeStall(t *testing.T) {
 	}
 }
 
+func TestEventsWaitUntilTheyAreAwaited(t *testing.T) {
+	f, srv := fleetOf(t, cell(t, "transport=sse/http=1.1"), DialArgs{N: 10})
+	bytes := func() int64 {
+		var c Counts
+		require.NoError(t, f.Counts(0, &c))
+		return c.Bytes
+	}
+	before := bytes()
+	require.NoError(t, f.Expect(ExpectArgs{Data: []byte("1"), Times: 1, Later: true}, nil))
+	srv.broadcast("1")
+	assert.Equal(t, before, bytes(), "nobody has read")
+	await(t, f)
+	assert.Greater(t, bytes(), before)
+	require.NoError(t, f.Expect(ExpectArgs{Data: []byte("2"), Times: 1, Later: true}, nil))
+	require.NoError(t, f.Close(0, nil), "who waits can leave")
+}
+
 func TestTheNewestAreCut(t *testing.T) {
 	for reset, want := range map[bool]error{true: unix.ECONNRESET, false: io.EOF} {
 		f, srv := fleetOf(t, cell(t, "transport=floor"), DialArgs{N: 10})

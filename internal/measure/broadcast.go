@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"pushcost/internal/crowd"
@@ -16,12 +15,11 @@ import (
 // floorSetup is a server that does nothing but write(2) to bare descriptors.
 var floorSetup = setup.Setup{Transport: "floor", Lib: "fd", HTTP: "1.1"}
 
-// Broadcasts of each of the three that are compared. To larger crowds there are
-// fewer: each takes long enough to tell.
+// rounds are broadcasts whose CPU time is measured, of each of the three that are
+// compared; live are those that are timed.
 const (
-	rounds      = 11
-	largeRounds = 4
-	large       = 5000
+	rounds = 11
+	live   = 3
 )
 
 // A Broadcaster pushes the same events to all clients of a setup, and beside
@@ -55,19 +53,16 @@ type Broadcast struct {
 	Payload int64 // of all events, in bytes
 
 	// To all clients, for all events.
-	Writes int64 // to sockets
-	Bytes  int64 // received
-	Allocs int64 // objects, beyond those of the floor
+	Writes int64   // to sockets
+	Bytes  int64   // received
+	Allocs float64 // objects, beyond those of the floor
 
-	// Rounds of the contestant and of the floor; Again is the floor once more,
-	// as another contestant would be measured.
-	Rounds, Floor, Again []Round
-}
+	// CPU is the server's, for an event: the contestant's, the floor's, and
+	// the floor's once more, as another contestant's would be measured.
+	CPU, Floor, Again []time.Duration
 
-// A Round is one event.
-type Round struct {
-	Reached time.Duration // from the call to when the last client has it
-	CPU     time.Duration // the server's meanwhile
+	// Reached is the time from the call to when the last client has an event.
+	Reached []time.Duration
 }
 
 // Run broadcasts to n clients; a later run is to no fewer.
@@ -83,7 +78,7 @@ func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
 		if _, err := g.grow(n, 0); err != nil {
 			return result, err
 		}
-		if _, err := g.round(events[rounds]); err != nil { // the first one grows buffers
+		if _, err := g.spent(events[0]); err != nil { // the first one grows buffers
 			return result, err
 		}
 	}
@@ -91,29 +86,39 @@ func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
 	if err != nil {
 		return result, err
 	}
-	result.Events = rounds
-	if n >= large {
-		result.Events = largeRounds
-	}
-	for _, event := range events[:result.Events] {
+	for _, event := range events[:rounds] {
 		for _, turn := range []struct {
-			of     *gathering
-			rounds *[]Round
-		}{{b.floor, &result.Floor}, {b.crowd, &result.Rounds}, {b.floor, &result.Again}} {
-			r, err := turn.of.round(event)
+			of  *gathering
+			cpu *[]time.Duration
+		}{{b.floor, &result.Floor}, {b.crowd, &result.CPU}, {b.floor, &result.Again}} {
+			cpu, err := turn.of.spent(event)
 			if err != nil {
 				return result, err
 			}
-			*turn.rounds = append(*turn.rounds, r)
+			*turn.cpu = append(*turn.cpu, cpu)
 		}
-		result.Payload += int64(len(event))
+		result.sent(event)
+	}
+	for _, event := range events[:live] {
+		sent, got, err := b.crowd.broadcast(event, 1)
+		if err != nil {
+			return result, err
+		}
+		result.Reached = append(result.Reached, got.Last.Sub(sent.Began))
+		result.sent(event)
 	}
 	after, err := b.tally()
 	result.Writes, result.Bytes = after.writes-before.writes, after.bytes-before.bytes
-	// The floor allocates nothing: what it does allocate is for the calls, of
-	// which it has twice as many.
-	result.Allocs = after.allocs - before.allocs - (after.floorAllocs-before.floorAllocs)/2
+	// The floor allocates nothing: what it does allocate is for the calls.
+	calls := float64(after.floorAllocs-before.floorAllocs) / (2 * rounds)
+	result.Allocs = float64(after.allocs-before.allocs) - calls*float64(result.Events)
 	return result, err
+}
+
+// sent counts an event.
+func (b *Broadcast) sent(event []byte) {
+	b.Events++
+	b.Payload += int64(len(event))
 }
 
 // A tally is what was spent so far.
@@ -135,26 +140,29 @@ func (b *Broadcaster) tally() (t tally, err error) {
 	return t, err
 }
 
-func (g *gathering) round(event []byte) (r Round, err error) {
+// spent is the server's CPU time for an event. Clients read when the call to
+// send it has returned: whom a write wakes is not the server's doing.
+func (g *gathering) spent(event []byte) (time.Duration, error) {
 	before, err := g.server.CPU()
 	if err != nil {
-		return r, err
+		return 0, err
 	}
-	b, a, err := g.broadcast(event, 1)
-	if err != nil {
-		return r, err
+	g.later = true
+	defer func() { g.later = false }()
+	if _, _, err := g.broadcast(event, 1); err != nil {
+		return 0, err
 	}
 	after, err := g.server.CPU()
-	return Round{Reached: a.Last.Sub(b.Began), CPU: after - before}, err
+	return after - before, err
 }
 
-func leastCPU(rounds []Round) float64 {
-	return float64(slices.MinFunc(rounds, func(a, b Round) int { return int(a.CPU - b.CPU) }).CPU)
-}
+// median is in nanoseconds. What the kernel does for one process while another
+// is on the processor makes some rounds cheaper than they are, so that a minimum
+// would not do.
+func median(times []time.Duration) float64 { return nanoseconds(times).Quantile(0.5) }
 
-// TimesFloor is the server's CPU time as a multiple of the floor's: minima, since
-// whatever disturbs a measurement adds to it.
-func (b Broadcast) TimesFloor() float64 { return leastCPU(b.Rounds) / leastCPU(b.Floor) }
+// TimesFloor is the server's CPU time as a multiple of the floor's: medians.
+func (b Broadcast) TimesFloor() float64 { return median(b.CPU) / median(b.Floor) }
 
 // Overhead is what each client received beyond the payload, per event, in bytes.
 func (b Broadcast) Overhead() float64 {
@@ -165,21 +173,16 @@ func (b Broadcast) Overhead() float64 {
 func (b Broadcast) WritesPerEvent() float64 { return float64(b.Writes) / float64(b.Conns*b.Events) }
 
 // FloorTimesFloor is the same of the floor itself: how far to trust the other.
-func (b Broadcast) FloorTimesFloor() float64 { return leastCPU(b.Again) / leastCPU(b.Floor) }
+func (b Broadcast) FloorTimesFloor() float64 { return median(b.Again) / median(b.Floor) }
 
 // Metrics are a broadcast's figures.
 func (b Broadcast) Metrics() []Metric {
 	sent := float64(b.Conns * b.Events)
-	var reached []time.Duration
-	for _, r := range b.Rounds {
-		reached = append(reached, r.Reached)
-	}
-	slices.Sort(reached)
 	return []Metric{
 		{"writes/event", b.WritesPerEvent()},
-		{"allocs/event", max(0, float64(b.Allocs)/sent)}, // less than none is the calls' noise
-		{"cpu-ns/write", leastCPU(b.Rounds) / float64(b.Conns)},
-		{"all-ns", float64(reached[len(reached)/2])},
+		{"allocs/event", max(0, b.Allocs/sent)}, // less than none is the calls' noise
+		{"cpu-ns/write", median(b.CPU) / float64(b.Conns)},
+		{"all-ns", median(b.Reached)},
 		{"x-floor", b.TimesFloor()},
 		{"floor-x-floor", b.FloorTimesFloor()},
 	}

@@ -32,6 +32,7 @@ type gathering struct {
 	addr            string
 	conns           int
 	events          int     // broadcast so far
+	later           bool    // clients read when the server has written
 	mirror          *mirror // nil: all clients decode
 }
 
@@ -95,6 +96,7 @@ func (g *gathering) publish(args crowd.BroadcastArgs) (b crowd.Broadcasted, a fl
 		expected = g.mirror.expected(args.Data, args.Times)
 	}
 	for _, next := range expected {
+		next.Later = g.later
 		if err := g.clients.Call("Expect", next, new(int)); err != nil {
 			return b, a, err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"pushcost/internal/child"
 	"pushcost/internal/codec"
@@ -36,7 +37,7 @@ type Roomful struct {
 	JoinEncodes int64 // calls of an encoder while the many joined
 	Encodes     int64 // for the events measured
 
-	Rounds, Identity, Again []Round // Again is Identity once more
+	CPU, Identity, Again []time.Duration // the server's for an event; Again is Identity once more
 
 	few, many [2]child.Memory // after the few have theirs, and at the end; the server's, and that without a coding
 }
@@ -92,10 +93,10 @@ func (r Room) Run(ctx context.Context) (full Roomful, err error) {
 			return 0, err
 		}
 		for _, event := range events { // which grow buffers
-			if _, err := subject.round(event); err != nil {
+			if _, err := subject.spent(event); err != nil {
 				return 0, err
 			}
-			if _, err := identity.round(blank(full.Join)); err != nil {
+			if _, err := identity.spent(blank(full.Join)); err != nil {
 				return 0, err
 			}
 		}
@@ -124,15 +125,15 @@ func (r Room) Run(ctx context.Context) (full Roomful, err error) {
 	}
 	for i, event := range r.Events[3:] {
 		for _, turn := range []struct {
-			of     *gathering
-			event  []byte
-			rounds *[]Round
-		}{{identity, blank(full.Sizes[i]), &full.Identity}, {subject, event, &full.Rounds}, {identity, blank(full.Sizes[i]), &full.Again}} {
-			round, err := turn.of.round(turn.event)
+			of    *gathering
+			event []byte
+			cpu   *[]time.Duration
+		}{{identity, blank(full.Sizes[i]), &full.Identity}, {subject, event, &full.CPU}, {identity, blank(full.Sizes[i]), &full.Again}} {
+			cpu, err := turn.of.spent(turn.event)
 			if err != nil {
 				return full, err
 			}
-			*turn.rounds = append(*turn.rounds, round)
+			*turn.cpu = append(*turn.cpu, cpu)
 		}
 	}
 	after, err := subject.compressions()
@@ -150,8 +151,8 @@ func (g *gathering) compressions() (n int64, err error) {
 }
 
 // TimesIdentity is the server's CPU time as a multiple of what as many bytes
-// take without a coding: minima, as of a [Broadcast].
-func (f Roomful) TimesIdentity() float64 { return leastCPU(f.Rounds) / leastCPU(f.Identity) }
+// take without a coding: medians, as of a [Broadcast].
+func (f Roomful) TimesIdentity() float64 { return median(f.CPU) / median(f.Identity) }
 
 // resident is what a subscriber takes of pages, in bytes.
 func (f Roomful) resident(side int) float64 {
@@ -167,10 +168,10 @@ func (f Roomful) Metrics() []Metric {
 	return []Metric{
 		{"patch-B", math.Round(float64(total) / float64(len(f.Sizes)))},
 		{"join-B", float64(f.Join)},
-		{"encodes/event", float64(f.Encodes) / float64(len(f.Rounds))},
-		{"cpu-ns/patch", math.Round(leastCPU(f.Rounds) / float64(f.Many))},
+		{"encodes/event", float64(f.Encodes) / float64(len(f.CPU))},
+		{"cpu-ns/patch", math.Round(median(f.CPU) / float64(f.Many))},
 		{"x-identity", f.TimesIdentity()},
-		{"identity-x-identity", leastCPU(f.Again) / leastCPU(f.Identity)},
+		{"identity-x-identity", median(f.Again) / median(f.Identity)},
 		{"RSS-B/conn", math.Round(f.resident(0))},
 		{"RSS-x-identity", f.resident(0) / f.resident(1)},
 	}
