@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"pushcost/internal/child"
 	"pushcost/internal/eventstream"
 	"pushcost/internal/feed"
 	"pushcost/internal/hub"
@@ -129,7 +130,7 @@ func TestDeliveryResumes(t *testing.T) {
 func TestDeliveryWithoutAStampede(t *testing.T) {
 	const spread = 10 * time.Second
 	clients := 1000
-	if raceDetector {
+	if child.RaceDetector {
 		clients = 500 // it dies of 8,129 goroutines
 	}
 	alike := func(int) resume.Backoff { return resume.Backoff{Base: spread, Cap: spread} }

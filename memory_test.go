@@ -99,7 +99,7 @@ func live(t *testing.T, name string) float64 {
 // depend on how busy the machine is.
 func weighing(t *testing.T, conns int) {
 	t.Helper()
-	if raceDetector {
+	if child.RaceDetector {
 		t.Skip("the race detector has memory of its own: go test, without -race")
 	}
 	many(t, conns)
@@ -347,7 +347,7 @@ func TestMemoryCapacity(t *testing.T) {
 		capacities = append(capacities, measure.Capacity{Servers: 1, Conns: 18_000})
 	}
 	for _, c := range capacities {
-		if raceDetector {
+		if child.RaceDetector {
 			c.Conns /= 10 // where every access is checked
 		}
 		many(t, c.Conns/c.Servers)

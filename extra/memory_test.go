@@ -130,10 +130,22 @@ func perConnection(t *testing.T, u use) child.Memory {
 		Goroutines: (after.Goroutines - before.Goroutines) / (n - warm), FDs: (after.FDs - before.FDs) / (n - warm)}
 }
 
+// weighing is for tests of 600 connections' bytes.
+func weighing(t *testing.T) {
+	t.Helper()
+	if child.RaceDetector {
+		t.Skip("the race detector has memory of its own: go test, without -race")
+	}
+	if err := fleet.Descriptors(600); err != nil {
+		t.Skip(err)
+	}
+}
+
 // S9: Socket.IO's machinery costs its 12 KB "whether you use it or not": in Go
 // 19 on top of a WebSocket of the same library. Using it is cheap: ten rooms or
 // ten acknowledgements add 0.8, a namespace 3, since it is a socket of its own.
 func TestMemorySocketIOMachinery(t *testing.T) {
+	weighing(t)
 	cost := map[use]child.Memory{}
 	held := func(u use) float64 { return float64(cost[u].Heap + cost[u].Stack) }
 	for _, u := range []use{websocketOnly, unused, inRooms, inNamespaces, withAcks} {
@@ -155,9 +167,7 @@ func TestMemorySocketIOMachinery(t *testing.T) {
 // does, and as much as an event stream. In Go more than the stream,
 // which has no engine under it: some 40 % more.
 func TestMemorySocketIO(t *testing.T) {
-	if err := fleet.Descriptors(600); err != nil {
-		t.Skip(err)
-	}
+	weighing(t)
 	live := func(name string) float64 {
 		h, err := measure.Hold{Setup: cell(t, name), Few: 100, Many: 600, Events: feed.Trades()[:10]}.Run(t.Context())
 		require.NoError(t, err)

@@ -1,0 +1,6 @@
+//go:build !race
+
+package child
+
+// RaceDetector says that this binary was built with -race.
+const RaceDetector = false
