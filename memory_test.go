@@ -271,10 +271,10 @@ func TestMemoryLinear(t *testing.T) {
 // E13: four repeats are no more than 1 KB a connection apart. Five of ours, in
 // processes of their own: heap and stacks 2 %, pages 5 %.
 func TestMemoryRepeats(t *testing.T) {
-	weighing(t, 1300)
+	weighing(t, 2300)
 	var heap, stack, rss []float64
 	for range 5 {
-		h, err := measure.Hold{Setup: cell(t, sseHTTP), Few: 300, Many: 1300, Events: feed.Trades()[:1]}.Run(t.Context())
+		h, err := measure.Hold{Setup: cell(t, sseHTTP), Few: 300, Many: 2300, Events: feed.Trades()[:1]}.Run(t.Context())
 		require.NoError(t, err)
 		heap, stack, rss = append(heap, h.Heap()), append(stack, h.Stack()), append(rss, h.Resident(h.Idle))
 	}
