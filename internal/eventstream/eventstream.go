@@ -50,7 +50,6 @@ type Reader struct {
 	typ  string
 	id   string
 
-	lastID   string
 	retry    time.Duration
 	hasRetry bool
 }
@@ -80,7 +79,6 @@ func (r *Reader) Next() (Event, error) {
 		}
 		data, typ := r.data, r.typ
 		r.data, r.typ = nil, ""
-		r.lastID = r.id
 		if len(data) > 0 {
 			return Event{
 				ID:   r.id,
@@ -90,12 +88,6 @@ func (r *Reader) Next() (Event, error) {
 		}
 	}
 }
-
-// LastEventID returns the last event ID string, which a client that reconnects
-// sends in the Last-Event-ID header (§9.2.4). An id field takes effect at the
-// blank line after it, whether or not that dispatches an event. It is "" at
-// the start, also when the stream resumes an earlier one.
-func (r *Reader) LastEventID() string { return r.lastID }
 
 // Retry returns the reconnection time set by the last valid retry field, and
 // whether there was one. The field takes effect as soon as its line is parsed.

@@ -19,7 +19,6 @@ import (
 // result is all that a stream means to its reader.
 type result struct {
 	Events []event
-	LastID string
 	Retry  string // "" if there was no valid retry field
 }
 
@@ -45,7 +44,6 @@ func parse(t *testing.T, src io.Reader, got func()) result {
 			got()
 		}
 	}
-	res.LastID = r.LastEventID()
 	if d, ok := r.Retry(); ok {
 		res.Retry = d.String()
 	}
@@ -194,27 +192,27 @@ var streams = []struct {
 	{
 		"an id stays in force until the next one",
 		"id: 1\ndata: a\n\ndata: b\n\nid: 2\ndata: c\n\n",
-		result{Events: []event{messageWithID("1", "a"), messageWithID("1", "b"), messageWithID("2", "c")}, LastID: "2"},
+		result{Events: []event{messageWithID("1", "a"), messageWithID("1", "b"), messageWithID("2", "c")}},
 	},
 	{
 		"an id counts for its event wherever it stands",
 		"data: a\nid: 1\n\n",
-		result{Events: []event{messageWithID("1", "a")}, LastID: "1"},
+		result{Events: []event{messageWithID("1", "a")}},
 	},
 	{
-		"an id sets the last event ID although its block has no data",
-		"id: 1\n\n",
-		result{LastID: "1"},
+		"an id counts for the next event if its block has no data",
+		"id: 1\n\ndata: a\n\n",
+		result{Events: []event{messageWithID("1", "a")}},
 	},
 	{
 		"an id does not count before its blank line",
 		"id: 1\ndata: a\n\nid: 2\ndata: b\n",
-		result{Events: []event{messageWithID("1", "a")}, LastID: "1"},
+		result{Events: []event{messageWithID("1", "a")}},
 	},
 	{
 		"an id that contains NUL is ignored",
 		"id: 1\nid: 2\x003\ndata: a\n\nid:\x00\ndata: b\n\n",
-		result{Events: []event{messageWithID("1", "a"), messageWithID("1", "b")}, LastID: "1"},
+		result{Events: []event{messageWithID("1", "a"), messageWithID("1", "b")}},
 	},
 	{
 		"a NUL in other fields is kept",
@@ -269,12 +267,12 @@ var streams = []struct {
 	{
 		"valid UTF-8 comes through untouched, including U+FFFD",
 		"event: é\nid: ☃\ndata: 𝄞\uFFFD\uFEFF\n\n",
-		result{Events: []event{{"☃", "é", "𝄞\uFFFD\uFEFF"}}, LastID: "☃"},
+		result{Events: []event{{"☃", "é", "𝄞\uFFFD\uFEFF"}}},
 	},
 	{
 		"invalid UTF-8 is replaced in every field",
 		"event: \xFF\nid: \xFF\ndata: \xFF\n\n",
-		result{Events: []event{{"\uFFFD", "\uFFFD", "\uFFFD"}}, LastID: "\uFFFD"},
+		result{Events: []event{{"\uFFFD", "\uFFFD", "\uFFFD"}}},
 	},
 	{
 		"each byte that starts no sequence is replaced on its own",
@@ -429,22 +427,18 @@ func TestDataBelongsToTheCaller(t *testing.T) {
 	assert.Equal(t, "yyyy", string(second.Data))
 }
 
-func TestIDAndRetryAreThoseOfTheStreamSoFar(t *testing.T) {
-	r := NewReader(strings.NewReader("data: a\n\nid: 1\nretry: 5\n\nid: 2\ndata: b\n\n"))
-	assert.Empty(t, r.LastEventID())
-
+func TestRetryIsThatOfTheStreamSoFar(t *testing.T) {
+	r := NewReader(strings.NewReader("data: a\n\nretry: 5\n\ndata: b\n\n"))
 	_, err := r.Next()
 	require.NoError(t, err)
 	_, ok := r.Retry()
 	assert.False(t, ok, "the retry field is behind the first event")
-	assert.Empty(t, r.LastEventID(), "the ids are behind the first event")
 
 	_, err = r.Next()
 	require.NoError(t, err)
 	d, ok := r.Retry()
 	assert.True(t, ok)
 	assert.Equal(t, 5*time.Millisecond, d)
-	assert.Equal(t, "2", r.LastEventID())
 }
 
 func TestALineMayHaveAnyLength(t *testing.T) {
@@ -572,7 +566,6 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 		want := result{
 			Events: []event{messageWithID("before", carried), messageWithID(last, carried)},
-			LastID: last,
 		}
 		for _, c := range chunkings {
 			require.Equal(t, want, parse(t, c.wrap(bytes.NewReader(stream)), nil), "the stream arrives %s", c.name)
@@ -594,7 +587,6 @@ func reference(stream []byte) result {
 	all := lines.Split(strings.TrimPrefix(decodeUTF8(stream), "\uFEFF"), -1)
 	for _, line := range all[:len(all)-1] { // the last has no line end
 		if line == "" {
-			res.LastID = id
 			if data != "" {
 				if typ == "" {
 					typ = "message"
