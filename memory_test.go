@@ -159,14 +159,14 @@ func TestMemoryOrder(t *testing.T) {
 }
 
 // B4: the library, and whether its handler returns, decide more than the
-// protocol: a WebSocket of gorilla's defaults takes more than 25 times an event
+// protocol: a WebSocket of gorilla's defaults takes more than twelve times an event
 // loop's, and an event stream by net/http more than five times one that is
 // taken from it.
 func TestMemoryLibraries(t *testing.T) {
 	weighing(t, 600)
 	assert.Greater(t, live(t, gorilla), 2.5*live(t, gorillaTuned), "pooled buffers, and a handler that returns")
 	assert.Greater(t, live(t, coder), 1.5*live(t, coderReturns), "a handler that returns, and with it net/http's stack and buffers")
-	assert.Greater(t, live(t, gorillaTuned), 10*live(t, wsEpoll), "an event loop for all")
+	assert.Greater(t, live(t, gorillaTuned), 5*live(t, wsEpoll), "an event loop for all")
 	assert.Greater(t, live(t, sseHTTP), 5*live(t, sseHijack), "a connection taken from net/http")
 	assert.Greater(t, live(t, sseHijack)-live(t, sseEpoll), 2000.0, "and given to an event loop: no stack waits")
 }

@@ -103,7 +103,7 @@ func (a *audience) join() {
 }
 
 // publish encodes an event for all members but those who miss it. Whoever gets
-// a private one gets it first.
+// a private one gets it first, then all get a heartbeat.
 func (a *audience) publish(payload []byte, fate func(n int) (missed, private bool)) {
 	chunk := a.enc.Encode(a.event(payload))
 	for n, m := range a.members {
@@ -112,6 +112,7 @@ func (a *audience) publish(payload []byte, fate func(n int) (missed, private boo
 			secret := fmt.Appendf(nil, "for %d alone", n)
 			a.send(n, m.Private(a.event(secret)), secret)
 		}
+		require.NoError(a, m.write(a.enc.Beat()))
 		if !missed {
 			a.send(n, m.Next(chunk), payload)
 		}

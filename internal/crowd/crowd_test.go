@@ -85,9 +85,11 @@ func payload(s setup.Setup, text string) []byte {
 // unaware are those that do not notice who leaves before they write.
 func unaware(s setup.Setup) bool { return s.Lib == "hijack-deaf" || s.Lib == "fd" || s.Lib == "leaky" }
 
-// silent is with whom no heartbeat is seen: a floor has none, and the client
-// that knows deflate with takeover does not tell.
-func silent(s setup.Setup) bool { return s.Transport == "floor" || s.Codec == codec.Deflate }
+// silent is with whom no heartbeat is seen: a floor has none, a room's decode to
+// nothing, and the client that knows deflate with takeover does not tell.
+func silent(s setup.Setup) bool {
+	return s.Transport == "floor" || s.Codec == codec.Deflate || s.Lib == "encoded" && s.Codec != codec.Identity
+}
 
 func nothing(setup.Setup) bool { return false }
 

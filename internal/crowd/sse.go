@@ -100,10 +100,8 @@ func serveEncoded(d *door) (Server, error) {
 		member, wire := encoder.Join()
 		_, err := w.Write(wire)
 		return func(c *room.Chunk) error {
-			var wire []byte
-			if c == nil { // a heartbeat
-				wire = member.Private(comment)
-			} else {
+			wire := encoder.Beat()
+			if c != nil {
 				wire = member.Next(c)
 			}
 			_, err := w.Write(wire)

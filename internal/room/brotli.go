@@ -21,6 +21,7 @@ func brotliFormat(lgwin int) format {
 	window := 1<<lgwin - 16
 	return format{
 		header: []byte{byte(header), byte(header >> 8)},
+		beat:   []byte{emptyMetadata},
 		window: window,
 		coder: func() coder {
 			b := &brotliCoder{window: window}

@@ -14,6 +14,7 @@ const deflateWindow = 32 << 10
 
 var gzipFormat = format{
 	header: []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}, // RFC 1952, 2.3: no name, no time, system unknown
+	beat:   []byte("\x00\x00\x00\xff\xff"),               // an empty stored block (RFC 1951, 3.2.4)
 	window: deflateWindow,
 	coder:  func() coder { return newDeflateCoder() },
 }
@@ -45,6 +46,7 @@ func (d *deflateCoder) encode(ref, event []byte) []byte {
 // that are not compressed.
 func webSocketFormat(window int) format {
 	return format{
+		beat:    []byte("\x89\x00"), // a ping (RFC 6455, 5.5.2)
 		window:  window,
 		private: func(event []byte) []byte { return frame(event, event, 0) },
 		coder:   func() coder { return webSocketCoder{newDeflateCoder()} },
@@ -82,13 +84,16 @@ func frame(event, payload []byte, rsv byte) []byte {
 
 // zstdFormat has frames that share nothing, of windows of at most 8 MB (RFC
 // 9659, which browsers insist on).
-var zstdFormat = format{coder: func() coder {
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(8<<20))
-	if err != nil {
-		panic(err) // the options are constant
-	}
-	return zstdCoder{w}
-}}
+var zstdFormat = format{
+	beat: []byte("\x50\x2a\x4d\x18\x00\x00\x00\x00"), // a skippable frame (RFC 8878, 3.1.2)
+	coder: func() coder {
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(8<<20))
+		if err != nil {
+			panic(err) // the options are constant
+		}
+		return zstdCoder{w}
+	},
+}
 
 type zstdCoder struct{ *zstd.Encoder }
 

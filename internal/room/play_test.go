@@ -34,7 +34,7 @@ func (s *subscriber) receive(wire, want []byte) error {
 }
 
 // play publishes events to subscribers who join, miss events and get private
-// ones by chance, and decodes every byte of every one as it is sent.
+// ones and heartbeats by chance, and decodes every byte of every one as it is sent.
 func play(t *testing.T, coding codec.Name, events int, event func() []byte, choose choice) {
 	enc := encoder(t, coding)
 	joined, private, decoded := 0, 0, 0
@@ -50,6 +50,9 @@ func play(t *testing.T, coding codec.Name, events int, event func() []byte, choo
 			chance := 0 // the first subscriber gets everything and nothing else
 			if n > 0 {
 				chance = choose(16)
+			}
+			if chance == 12 {
+				deliver(s, enc.Beat(), nil)
 			}
 			if chance == 13 { // asleep
 				continue

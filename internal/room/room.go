@@ -277,9 +277,15 @@ func (s *Subscriber) Private(event []byte) []byte {
 	return s.enc.alone(event)
 }
 
+// Beat returns a heartbeat: bytes between events that decode to nothing, the
+// same for all subscribers, who stay in step. A proxy sees them, a client's
+// program does not.
+func (e *Encoder) Beat() []byte { return e.format.beat }
+
 // A format is what codings differ in.
 type format struct {
 	header  []byte                    // of a stream
+	beat    []byte                    // an empty block, an empty frame, a ping
 	window  int                       // how large a last event can be referred to; 0 if none
 	private func(event []byte) []byte // nil where all of a stream is compressed
 	coder   func() coder
