@@ -469,7 +469,7 @@ func TestMemoryModel(t *testing.T) {
 // codecs are how a connection can be compressed.
 var codecs = []string{
 	coder, coder + deflatingEachAlone, coder + deflating,
-	sseHTTP, sseHTTP + "/codec=gzip", sseHTTP + "/codec=br17", sseHTTP + "/codec=br", sseHTTP + "/codec=br24", sseHTTP + "/codec=zstd",
+	sseHTTP, sseHTTP + "/codec=gzip", sseHTTP + "/codec=br17", sseHTTP + "/codec=br20", sseHTTP + "/codec=br", sseHTTP + "/codec=br24", sseHTTP + "/codec=zstd",
 }
 
 // A load is so many boards of 88 KB, sent to few connections: a hundred of them
