@@ -77,11 +77,6 @@ func (c Contestant) fits(s setup.Setup) bool {
 		(s.TLS == "" || s.TLS == "1.3" && c.TLS) && (s.Codec == codec.Identity || slices.Contains(c.Codecs, s.Codec))
 }
 
-// Serve serves a setup's crowd on a TCP listener until it is closed.
-func Serve(ln net.Listener, s setup.Setup) (Server, error) {
-	return serve(ln, s, terms{behind: Behind, patience: Patience})
-}
-
 // terms are on what a client is served.
 type terms struct {
 	behind   int
@@ -89,6 +84,7 @@ type terms struct {
 	state    int // bytes that the application keeps for each
 }
 
+// serve serves a setup's crowd on a listener until it is closed.
 func serve(ln net.Listener, s setup.Setup, t terms) (Server, error) {
 	i := slices.IndexFunc(All, func(c Contestant) bool { return c.fits(s) })
 	if i < 0 {
