@@ -9,16 +9,14 @@ import "pushcost/internal/hub"
 // subscription that starts at the cursor brings the events between the two
 // once more.
 type Journal struct {
-	Every      uint64 // events from one saving of the cursor to the next
-	Applied    uint64
-	Cursor     uint64
-	Suppressed int // events that came again
+	Every   uint64 // events from one saving of the cursor to the next
+	Applied uint64
+	Cursor  uint64
 }
 
 // Take says whether an event is to be applied: it is not if it has been.
 func (j *Journal) Take(e hub.Event) bool {
 	if e.ID <= j.Applied {
-		j.Suppressed++
 		return false
 	}
 	j.Applied = e.ID
