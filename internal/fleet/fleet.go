@@ -10,15 +10,10 @@
 package fleet
 
 import (
-	"errors"
 	"time"
 
 	"pushcost/internal/setup"
 )
-
-// ErrDescriptors is that of a Dial for which the process may not have enough
-// descriptors. Over net/rpc an error is but text: [Descriptors] tells beforehand.
-var ErrDescriptors = errors.New("too few file descriptors")
 
 // DialArgs say which clients to open. They dial with the dialect of
 // Setup.Transport (ws, sse, poll, socketio, floor), over its HTTP and TLS, with

@@ -199,7 +199,7 @@ func Descriptors(n int) error {
 		return os.NewSyscallError("getrlimit", err)
 	}
 	if need := uint64(n + spare); need > limit.Max {
-		return fmt.Errorf("fleet: %w: %d connections need %d, the limit is %d: ulimit -n %[3]d", ErrDescriptors, n, need, limit.Max)
+		return fmt.Errorf("fleet: too few file descriptors: %d connections need %d, the limit is %d: ulimit -n %[2]d", n, need, limit.Max)
 	}
 	return nil
 }
