@@ -17,14 +17,14 @@ import (
 // page of memory.
 const nginxBuffer = 4096
 
-// ReadTimeout is nginx's proxy_read_timeout: how long its server may say
+// readTimeout is nginx's proxy_read_timeout: how long its server may say
 // nothing.
-const ReadTimeout = 60 * time.Second
+const readTimeout = 60 * time.Second
 
 // buffering behaves as nginx does with proxy_pass and nothing else, up to 1.29.6:
 // it speaks HTTP/1.0 to the server, does not forward an Upgrade, and gives what
 // it reads to the client once a buffer is full or the answer complete, the head
-// with the first of it. When the server says nothing for [ReadTimeout], it cuts
+// with the first of it. When the server says nothing for [readTimeout], it cuts
 // the answer and drops what it holds. X-Accel-Buffering: no in the answer, or proxy_buffering
 // off, make it pass on what it reads at once.
 //
@@ -105,7 +105,7 @@ type upstreamConn struct {
 }
 
 func (c *upstreamConn) Read(data []byte) (int, error) {
-	c.SetReadDeadline(time.Now().Add(ReadTimeout)) // fails only where Read does
+	c.SetReadDeadline(time.Now().Add(readTimeout)) // fails only where Read does
 	n, err := c.Conn.Read(data)
 	c.read += n
 	return n, err

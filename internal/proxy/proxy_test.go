@@ -124,7 +124,7 @@ func TestBufferingHasNoRoomForALargeHead(t *testing.T) {
 func TestAnAnswerThatIsCutIsNotWhole(t *testing.T) {
 	_, body, err := ask(t, "buffering", get, func(conn net.Conn) {
 		answering("HTTP/1.0 200 OK\r\n\r\n" + strings.Repeat("x", 5000))(conn)
-		time.Sleep(2 * ReadTimeout)
+		time.Sleep(2 * readTimeout)
 	})
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	assert.Equal(t, nginxBuffer-len("HTTP/1.0 200 OK\r\n\r\n"), len(body), "the first buffer arrives, what is in the second is dropped")

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// IdleLimit is how long an idle connection lives behind the proxies that cut
+// idleLimit is how long an idle connection lives behind the proxies that cut
 // it: 60 s, an Application Load Balancer's default.
-const IdleLimit = 60 * time.Second
+const idleLimit = 60 * time.Second
 
 // A carry carries bytes from src to dst until src ends, and tells of those
 // that count as a sign of life.
@@ -72,7 +72,7 @@ func copyFrames(dst io.Writer, src io.Reader, alive func()) error {
 }
 
 // cutIdle ends a client's connection and the server's once neither has shown
-// a sign of life for [IdleLimit].
+// a sign of life for [idleLimit].
 func cutIdle(carry carry) func(context.Context, net.Listener, Server) error {
 	return func(ctx context.Context, ln net.Listener, to Server) error {
 		return accept(ctx, ln, func(client net.Conn) {
@@ -81,9 +81,9 @@ func cutIdle(carry carry) func(context.Context, net.Listener, Server) error {
 				return // a client sees its connection closed
 			}
 			ctx, cut := context.WithCancel(ctx)
-			limit := time.AfterFunc(IdleLimit, cut)
+			limit := time.AfterFunc(idleLimit, cut)
 			defer limit.Stop()
-			splice(ctx, client, server, carry, func() { limit.Reset(IdleLimit) })
+			splice(ctx, client, server, carry, func() { limit.Reset(idleLimit) })
 		})
 	}
 }
