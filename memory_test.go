@@ -355,12 +355,9 @@ func TestMemoryCapacity(t *testing.T) {
 		full, err := c.Run(t.Context())
 		require.NoError(t, err)
 		t.Logf("%d connections in %v, %d to each server, %d MB; an event to all in %v", c.Conns, full.Opened, full.Each, full.RSS>>20, full.Sent)
-		held := 0
 		for _, n := range full.Each {
 			assert.InEpsilon(t, c.Conns/c.Servers, n, 0.1, "the kernel shares them out evenly")
-			held += n
 		}
-		assert.Equal(t, c.Conns, held)
 	}
 }
 

@@ -73,11 +73,10 @@ func (c Capacity) Run(ctx context.Context) (full Full, err error) {
 		return full, err
 	}
 	full.Opened = time.Since(begin)
-	full.Each = make([]int, len(servers))
-	for i, s := range servers {
-		if err := s.Call("Len", 0, &full.Each[i]); err != nil {
-			return full, err
-		}
+	if full.Each, err = shared(servers, c.Conns); err != nil {
+		return full, err
+	}
+	for _, s := range servers {
 		m, err := s.Memory()
 		if err != nil {
 			return full, err
@@ -107,6 +106,27 @@ func (c Capacity) Run(ctx context.Context) (full Full, err error) {
 	}
 	full.Sent = time.Since(begin)
 	return full, nil
+}
+
+// shared waits until the servers have n connections together: a client is
+// answered before it is in the registry. It returns how many each has.
+func shared(servers []*child.Child, n int) (conns []int, err error) {
+	conns = make([]int, len(servers))
+	for deadline := time.Now().Add(enough); ; {
+		all := 0
+		for i, s := range servers {
+			if err := s.Call("Len", 0, &conns[i]); err != nil {
+				return nil, err
+			}
+			all += conns[i]
+		}
+		if all == n {
+			return conns, nil
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("of %d connections the servers have %d", n, all)
+		}
+	}
 }
 
 func each(children []*child.Child, f func(int, *child.Child) error) error {
