@@ -70,7 +70,7 @@ var Units = []struct{ Name, Policy string }{
 	{"x-floor", "better=lower gate=2x"},            // the server's CPU time, of that of bare writes: ratio of medians
 	{"floor-x-floor", "better=lower"},              // the same of bare writes: how far to trust the other
 	{"deliveries/s", "better=higher gate=3x"},      // events times clients, 99 % of each within 100 ms
-	{"x-flate6", "better=lower"},                   // time to encode, of compress/flate's at level 6: ratio of medians
+	{"x-flate6", "better=lower"},                   // time to encode, of compress/flate's at level 6: ratio of minima
 	{"h2-cmd-up-B", "better=lower gate=1%"},        // commands over HTTP/2, where frames may share a TLS record
 	{"join-B", "assume=exact better=lower"},        // what comes first to who joins a room: a header, and the last event
 	{"encodes/event", "assume=exact better=lower"}, // calls of a coding's encoder, for all subscribers

@@ -15,8 +15,8 @@ import (
 // A Setup is one cell. It is comparable, and its String is its name in tests
 // and benchmarks: key=value, an empty field omitted.
 type Setup struct {
-	Transport string         `key:"transport"` // ws, sse, poll
-	Lib       string         `key:"lib"`       // of a WebSocket: gorilla, coder, gws; empty: the first that fits
+	Transport string         `key:"transport"` // ws, sse, poll; of a crowd also floor
+	Lib       string         `key:"lib"`       // a row of transport.All or crowd.All; empty: the first that fits
 	HTTP      transport.HTTP `key:"http"`      // 1.1, 2
 	TLS       string         `key:"tls"`       // 1.3; empty: none (HTTP/2 is then h2c)
 	Headers   string         `key:"headers"`   // a profile of package feed
