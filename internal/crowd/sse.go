@@ -3,6 +3,7 @@ package crowd
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -180,7 +181,7 @@ func (m *mailbox[M]) Send(message M) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return http.ErrHandlerTimeout
+		return net.ErrClosed
 	}
 	if m.full+m.size(message) > m.limit {
 		m.closed = true
