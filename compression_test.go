@@ -251,13 +251,17 @@ func TestCompressionAfterAPing(t *testing.T) {
 			got <- data
 		}
 	}()
-	for range 3 {
+	echoed := func() string {
 		require.NoError(t, client.Write(t.Context(), websocket.MessageText, trade))
-		assert.Equal(t, string(trade), string(<-got))
+		data, open := <-got
+		require.True(t, open, "a message comes back")
+		return string(data)
+	}
+	for range 3 {
+		assert.Equal(t, string(trade), echoed())
 	}
 	require.NoError(t, client.Ping(t.Context()), "coder's pings have a number")
-	require.NoError(t, client.Write(t.Context(), websocket.MessageText, trade))
-	assert.NotEqual(t, string(trade), string(<-got), "gws has mended this: weigh it in BenchmarkIdleCodec, too")
+	assert.NotEqual(t, string(trade), echoed(), "gws has mended this: weigh it in BenchmarkIdleCodec, too")
 }
 
 // echo sends back what comes.
