@@ -73,6 +73,16 @@ const (
 // holds are what findings have in common: each contestant is weighed once.
 var holds sync.Map // name: func() (measure.Held, error)
 
+// once weighs for the first finding that asks for this name, and has all
+// others wait for the result.
+func once(t *testing.T, name string, weigh func() (measure.Held, error)) measure.Held {
+	t.Helper()
+	shared, _ := holds.LoadOrStore(name, sync.OnceValues(weigh))
+	h, err := shared.(func() (measure.Held, error))()
+	require.NoError(t, err)
+	return h
+}
+
 // plain is how connections are weighed where nothing else is asked for.
 func plain(t *testing.T, name string) measure.Hold {
 	return measure.Hold{Setup: cell(t, name), Few: 100, Many: 600, Events: feed.Trades()[:3]}
@@ -81,12 +91,7 @@ func plain(t *testing.T, name string) measure.Hold {
 // hold weighs a connection so.
 func hold(t *testing.T, name string) measure.Held {
 	t.Helper()
-	once, _ := holds.LoadOrStore(name, sync.OnceValues(func() (measure.Held, error) {
-		return plain(t, name).Run(context.Background())
-	}))
-	h, err := once.(func() (measure.Held, error))()
-	require.NoError(t, err)
-	return h
+	return once(t, name, func() (measure.Held, error) { return plain(t, name).Run(context.Background()) })
 }
 
 // live is what an idle connection costs in heap and stacks, in bytes.
@@ -488,10 +493,7 @@ func (l load) hold(tb testing.TB, name string) (measure.Held, error) {
 // compressed is the same, once for all findings.
 func compressed(t *testing.T, name string, l load) measure.Held {
 	t.Helper()
-	once, _ := holds.LoadOrStore(fmt.Sprint(name, l), sync.OnceValues(func() (measure.Held, error) { return l.hold(t, name) }))
-	h, err := once.(func() (measure.Held, error))()
-	require.NoError(t, err)
-	return h
+	return once(t, fmt.Sprint(name, l), func() (measure.Held, error) { return l.hold(t, name) })
 }
 
 // C11: a deflate context is "about 256 KB", zlib's. Go's take 0.8 MB at level 6,
@@ -499,7 +501,7 @@ func compressed(t *testing.T, name string, l load) measure.Held {
 // its tables most pages are not touched by two boards. Without context takeover
 // idle connections share what is in use, and pay nothing.
 func TestMemoryCodecsDeflate(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, afterTwo.many)
 	heap := func(name string) float64 { return compressed(t, name, afterTwo).UsedHeap() }
 	assert.InEpsilon(t, 0.8e6, heap(sseHTTP+"/codec=gzip")-heap(sseHTTP), 0.1, "B of heap, compress/flate at level 6")
 	assert.InEpsilon(t, 1.2e6, heap(coder+deflating)-heap(coder), 0.1, "B of heap, a WebSocket's at level 1")
@@ -512,7 +514,7 @@ func TestMemoryCodecsDeflate(t *testing.T) {
 // a hundred, 8.8 MB, a window of 128 KB is where it was, and one of 4 MB is full.
 // The garbage collector, which counts the heap, never ignored it.
 func TestMemoryCodecsWindow(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, afterTwo.many)
 	weigh := func(codec string, l load) (heap, pages float64) {
 		h := compressed(t, sseHTTP+"/codec="+codec, l)
 		return h.UsedHeap(), h.Resident(h.Used)
@@ -536,7 +538,7 @@ func TestMemoryCodecsWindow(t *testing.T) {
 // event stream after two boards, with brotli twice and gzip six times. A
 // WebSocket's deflate is another encoder, with a third more heap than gzip's.
 func TestMemoryCodecsRatios(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, afterTwo.many)
 	pages := func(codec string) float64 {
 		h := compressed(t, sseHTTP+codec, afterTwo)
 		return h.Resident(h.Used)
