@@ -41,17 +41,10 @@ type VirtualRun[P any] struct {
 	Plan  P
 }
 
-// played runs f over a setup in virtual time: in a child, which plays a role of
-// TestMain's, where the setup needs a process of its own.
-func played[P, Out any](tb testing.TB, name string, f func(VirtualRun[P]) (Out, error), s setup.Setup, plan P) (out Out) {
+// played plays a plan over a setup, in virtual time.
+func played[P, Out any](tb testing.TB, role string, f func(VirtualRun[P]) (Out, error), s setup.Setup, plan P) Out {
 	tb.Helper()
-	contestant, err := s.Contestant()
-	require.NoError(tb, err)
-	if in := (VirtualRun[P]{s, plan}); contestant.GODEBUG != "" {
-		err = apart(tb, name, contestant.GODEBUG, in, &out)
-	} else {
-		out, err = f(in)
-	}
+	out, err := play(tb, role, f, s, VirtualRun[P]{s, plan})
 	require.NoError(tb, err)
 	return out
 }

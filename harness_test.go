@@ -92,18 +92,24 @@ func apart[In, Out any](tb testing.TB, role, godebug string, in In, out *Out) er
 	return child.Run(tb.Context(), role, godebug, in, out)
 }
 
+// play runs f: as a role of TestMain's, in a process of its own, where the setup
+// needs one.
+func play[In, Out any](tb testing.TB, role string, f func(In) (Out, error), s setup.Setup, in In) (out Out, err error) {
+	tb.Helper()
+	contestant, err := s.Contestant()
+	require.NoError(tb, err)
+	if contestant.GODEBUG == "" {
+		return f(in)
+	}
+	err = apart(tb, role, contestant.GODEBUG, in, &out)
+	return out, err
+}
+
 // deliver runs a plan over a setup: on real sockets if the setup says so and
 // in virtual time otherwise; in a process of its own where one is needed.
 func deliver(tb testing.TB, s setup.Setup, p measure.Plan) measure.Delivery {
 	tb.Helper()
-	contestant, err := s.Contestant()
-	require.NoError(tb, err)
-	var all []measure.Delivery
-	if j := (job{s, p}); contestant.GODEBUG != "" {
-		err = apart(tb, "deliver", contestant.GODEBUG, []job{j}, &all)
-	} else {
-		all, err = deliveries([]job{j})
-	}
+	all, err := play(tb, "deliver", deliveries, s, []job{{s, p}})
 	require.NoError(tb, err, "every event arrives once, in order and unchanged")
 	return all[0]
 }

@@ -190,15 +190,9 @@ func roundTripsToConnect(s setup.Setup) (n float64, err error) {
 	return n, err
 }
 
-func connect(tb testing.TB, s setup.Setup) (n float64) {
+func connect(tb testing.TB, s setup.Setup) float64 {
 	tb.Helper()
-	contestant, err := s.Contestant()
-	require.NoError(tb, err)
-	if contestant.GODEBUG != "" {
-		err = apart(tb, "connect", contestant.GODEBUG, s, &n)
-	} else {
-		n, err = roundTripsToConnect(s)
-	}
+	n, err := play(tb, "connect", roundTripsToConnect, s, s)
 	require.NoError(tb, err)
 	return n
 }
