@@ -99,11 +99,15 @@ type AwaitArgs struct {
 }
 
 // AwaitLen answers with the number of connections when it is N, and fails if it
-// does not become that in time.
+// does not become that in time. Stubs, which are not seen to be answered, are
+// N when each of them is.
 func (s *Service) AwaitLen(a AwaitArgs, n *int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.Timeout)
 	defer cancel()
 	err := s.server.Await(ctx, a.N)
+	if err == nil && s.stubs != nil {
+		err = s.stubs.answered.Await(ctx, a.N)
+	}
 	*n = s.server.Len()
 	return err
 }

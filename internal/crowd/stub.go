@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"pushcost/internal/hub"
 )
 
 // Stubs are a listener's connections without a socket: more of them than a
@@ -19,6 +21,8 @@ type stubs struct {
 	closed chan struct{}
 	close  sync.Once
 	taken  atomic.Int64 // bytes written to all
+
+	answered hub.Count // those that were written to
 }
 
 func newStubs() *stubs { return &stubs{arrive: make(chan net.Conn), closed: make(chan struct{})} }
@@ -63,6 +67,7 @@ type stub struct {
 	unread  []byte // of the opening, which all share
 	overdue bool
 	ended   bool
+	written atomic.Bool
 }
 
 func (c *stub) Read(p []byte) (int, error) {
@@ -85,6 +90,9 @@ func (c *stub) Read(p []byte) (int, error) {
 
 func (c *stub) Write(p []byte) (int, error) {
 	c.stubs.taken.Add(int64(len(p)))
+	if !c.written.Swap(true) {
+		c.stubs.answered.Add(1)
+	}
 	return len(p), nil
 }
 
