@@ -145,7 +145,7 @@ func TestDeliveryWithoutAStampede(t *testing.T) {
 			return most
 		}
 		assert.Equal(t, clients, most(alike, toldAlike), "at one instant")
-		assert.LessOrEqual(t, most(jitter, toldApart), 30, "of ten on average")
+		assert.LessOrEqual(t, most(jitter, toldApart), 3*clients/100, "of a hundredth on average")
 	})
 }
 
