@@ -21,13 +21,13 @@ import (
 	"pushcost/internal/transport"
 )
 
-// A Crowd is a server of many connections, everything about it the library's
+// A crowdServer is one of many connections, everything about it the library's
 // default: heartbeats every 25 seconds, either transport, no compression of
 // messages.
 //
 // Neither does it bound a queue: what a stalled client does not take waits for
 // it, encoded for it alone, until its heartbeat has been missed for 20 seconds.
-type Crowd struct {
+type crowdServer struct {
 	hub.Count     // of the connections
 	io            *socket.Server
 	http          *http.Server
@@ -41,11 +41,9 @@ var Crowds = []crowd.Contestant{
 	{Transport: "socketio", Lib: "polling", Over: []transport.HTTP{transport.HTTP1}, Serve: serveCrowd},
 }
 
-func serveCrowd(ln net.Listener, s setup.Setup) (crowd.Server, error) { return Serve(ln, s) }
-
-// Serve serves a crowd over the transport that the setup's lib names, or over
-// both, until it is closed.
-func Serve(ln net.Listener, s setup.Setup) (*Crowd, error) {
+// serveCrowd serves a crowd over the transport that the setup's lib names, or
+// over both, until it is closed.
+func serveCrowd(ln net.Listener, s setup.Setup) (crowd.Server, error) {
 	kinds := types.NewSet[transports.TransportCtor](&transports.PollingBuilder{}, &transports.WebSocketBuilder{})
 	switch s.Lib {
 	case "websocket":
@@ -58,7 +56,7 @@ func Serve(ln net.Listener, s setup.Setup) (*Crowd, error) {
 	}
 	options := socket.DefaultServerOptions()
 	options.SetTransports(kinds)
-	c := &Crowd{io: socket.NewServer(nil, options), served: make(chan error, 1)}
+	c := &crowdServer{io: socket.NewServer(nil, options), served: make(chan error, 1)}
 	c.io.On("connection", func(args ...any) {
 		s := args[0].(*socket.Socket)
 		c.Add(1)
@@ -75,7 +73,7 @@ func Serve(ln net.Listener, s setup.Setup) (*Crowd, error) {
 }
 
 // Broadcast sends a message to everybody. Nobody is ever dropped.
-func (c *Crowd) Broadcast(data []byte) (sent, dropped int) {
+func (c *crowdServer) Broadcast(data []byte) (sent, dropped int) {
 	var value any = string(data)
 	if json.Valid(data) {
 		value = json.RawMessage(data)
@@ -86,19 +84,19 @@ func (c *Crowd) Broadcast(data []byte) (sent, dropped int) {
 }
 
 // Beat sends nothing: heartbeats are the library's own.
-func (c *Crowd) Beat() int { return 0 }
+func (c *crowdServer) Beat() int { return 0 }
 
 // Heard is the number of messages read from clients so far.
-func (c *Crowd) Heard() int64 { return c.heard.Load() }
+func (c *crowdServer) Heard() int64 { return c.heard.Load() }
 
 // Writes is the number of writes to their sockets so far.
-func (c *Crowd) Writes() int64 { return c.writes.Load() }
+func (c *crowdServer) Writes() int64 { return c.writes.Load() }
 
 // Compressions are none: there is no content coding.
-func (c *Crowd) Compressions() int64 { return 0 }
+func (c *crowdServer) Compressions() int64 { return 0 }
 
 // Close ends every connection and returns when nothing is accepted any more.
-func (c *Crowd) Close() error {
+func (c *crowdServer) Close() error {
 	err := c.http.Close()
 	if served := <-c.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)

@@ -22,7 +22,7 @@ func TestACrowdGetsEveryBroadcastAndIsLetGo(t *testing.T) {
 		t.Run(contestant.Lib, func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)
-			crowd, err := Serve(ln, setup.Setup{Transport: "socketio", Lib: contestant.Lib})
+			crowd, err := serveCrowd(ln, setup.Setup{Transport: "socketio", Lib: contestant.Lib})
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -66,6 +66,6 @@ func TestACrowdGetsEveryBroadcastAndIsLetGo(t *testing.T) {
 }
 
 func TestACrowdHasOneOfTwoTransports(t *testing.T) {
-	_, err := Serve(nil, setup.Setup{Transport: "socketio", Lib: "carrier-pigeon"})
+	_, err := serveCrowd(nil, setup.Setup{Transport: "socketio", Lib: "carrier-pigeon"})
 	assert.EqualError(t, err, `socketio: lib is websocket, polling or absent, not "carrier-pigeon"`)
 }
