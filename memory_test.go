@@ -85,7 +85,7 @@ func once(t *testing.T, name string, weigh func() (measure.Held, error)) measure
 
 // plain is how connections are weighed where nothing else is asked for.
 func plain(t *testing.T, name string) measure.Hold {
-	return measure.Hold{Setup: cell(t, name), Few: 100, Many: 600, Events: feed.Trades()[:3]}
+	return measure.Hold{Setup: cell(t, name), Few: 100, Many: 400, Events: feed.Trades()[:3]}
 }
 
 // hold weighs a connection so.
@@ -123,7 +123,7 @@ func many(t testing.TB, conns int) {
 // and so does everybody else.
 // B4: what differs is how many goroutines wait beside it.
 func TestMemoryDescriptors(t *testing.T) {
-	many(t, 600)
+	many(t, 400)
 	t.Parallel()
 	goroutines := map[string]int{
 		"floor/fd": 0, "floor/conn": 1,
@@ -155,7 +155,7 @@ func TestMemoryDescriptors(t *testing.T) {
 // the same in Go, as everybody serves them: 18, 22 and 27 KB.
 // S2: a raw WebSocket costs about half; here two thirds.
 func TestMemoryOrder(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, 400)
 	ws, sse, poll := live(t, gorilla), live(t, sseHTTP), live(t, pollHTTP)
 	t.Logf("B of heap and stacks: ws %.0f, poll %.0f, SSE %.0f", ws, poll, sse)
 	assert.Greater(t, poll, 1.1*ws, "a parked request keeps more than a WebSocket")
@@ -164,14 +164,14 @@ func TestMemoryOrder(t *testing.T) {
 }
 
 // B4: the library, and whether its handler returns, decide more than the
-// protocol: a WebSocket of gorilla's defaults takes more than twelve times an event
+// protocol: a WebSocket of gorilla's defaults takes more than 25 times an event
 // loop's, and an event stream by net/http more than five times one that is
 // taken from it.
 func TestMemoryLibraries(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, 400)
 	assert.Greater(t, live(t, gorilla), 2.5*live(t, gorillaTuned), "pooled buffers, and a handler that returns")
 	assert.Greater(t, live(t, coder), 1.5*live(t, coderReturns), "a handler that returns, and with it net/http's stack and buffers")
-	assert.Greater(t, live(t, gorillaTuned), 5*live(t, wsEpoll), "an event loop for all")
+	assert.Greater(t, live(t, gorillaTuned), 10*live(t, wsEpoll), "an event loop for all")
 	assert.Greater(t, live(t, sseHTTP), 5*live(t, sseHijack), "a connection taken from net/http")
 	assert.Greater(t, live(t, sseHijack)-live(t, sseEpoll), 2000.0, "and given to an event loop: no stack waits")
 }
@@ -182,7 +182,7 @@ func TestMemoryLibraries(t *testing.T) {
 // waits for a stream's end, which makes 40 percent. In an event loop, and over
 // TLS and HTTP/1.1, they are level.
 func TestMemorySavingsOfSSE(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, 400)
 	for _, pair := range []struct {
 		what, ws, sse string
 		ratio         float64
@@ -204,7 +204,7 @@ func TestMemorySavingsOfSSE(t *testing.T) {
 // C17: "under TLS the difference disappears", between a WebSocket and SSE over
 // HTTP/2, of which each costs 245 KB in Node. Not in Go: a third remains.
 func TestMemoryTLS(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, 400)
 	for name, kb := range map[string]float64{gorilla: 19, sseHTTP: 8.5, sseHTTP2: 6.5} {
 		adds := live(t, name+overTLS) - live(t, name)
 		t.Logf("%s: TLS adds %.0f B", name, adds)
@@ -219,7 +219,7 @@ func TestMemoryTLS(t *testing.T) {
 // tuned server's half, and as everybody serves it eight parts in nine.
 // V1: so nothing here costs the same, 4 KB, over either protocol.
 func TestMemoryAboveTheFloor(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, 400)
 	floor := live(t, parkedConn)
 	assert.InDelta(t, 3200, floor, 500)
 	share := func(name string) float64 { return 1 - floor/live(t, name) }
@@ -233,7 +233,7 @@ func TestMemoryAboveTheFloor(t *testing.T) {
 
 // S7: what the application keeps costs the same on every transport.
 func TestMemoryState(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, 400)
 	const state = 16 << 10 // B
 	for _, name := range []string{gorilla, sseHTTP, pollHTTP} {
 		with := plain(t, name)
@@ -277,10 +277,10 @@ func TestMemoryLinear(t *testing.T) {
 // processes of their own: heap and stacks 2 %, pages 5 %, but for the 32 and
 // 128 B that the process itself varies by.
 func TestMemoryRepeats(t *testing.T) {
-	weighing(t, 2300)
+	weighing(t, 1300)
 	var heap, stack, rss []float64
 	for range 5 {
-		h, err := measure.Hold{Setup: cell(t, sseHTTP), Few: 300, Many: 2300, Events: feed.Trades()[:1]}.Run(t.Context())
+		h, err := measure.Hold{Setup: cell(t, sseHTTP), Few: 300, Many: 1300, Events: feed.Trades()[:1]}.Run(t.Context())
 		require.NoError(t, err)
 		heap, stack, rss = append(heap, h.Heap()), append(stack, h.Stack()), append(rss, h.Resident(h.Idle))
 	}
@@ -303,14 +303,14 @@ func spread(values []float64, slack float64) float64 {
 // WebSockets 11.4.) That is heap and stacks; the pages, reported, have some
 // hundred bytes more, of the process itself.
 func TestMemoryWarm(t *testing.T) {
-	weighing(t, 2100)
+	weighing(t, 1600)
 	for _, c := range []struct {
 		name  string
 		conns int
 		kib   float64
 	}{
 		{sseEpoll, 500, 1.5},
-		{wsEpoll, 2000, 0.4}, // of so few bytes the process itself would show
+		{wsEpoll, 1500, 0.4}, // of so few bytes the process itself would show
 		{gorillaTuned, 500, 8},
 	} {
 		h, err := measure.Hold{Setup: cell(t, c.name), Few: 100, Many: 100 + c.conns, Events: feed.Trades()[:10], Times: 10}.Run(t.Context())
@@ -448,7 +448,7 @@ func idle(b *testing.B, suffix string, h measure.Hold, repeats int) {
 // addresses, less our stub. It is linear, so that 5,000 tell of 200,000;
 // PUSHCOST_FULL=1 holds all.
 func TestMemoryModel(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, 400)
 	const socket = 96 // B
 	full := 5000
 	if os.Getenv("PUSHCOST_FULL") == "1" {
@@ -462,7 +462,7 @@ func TestMemoryModel(t *testing.T) {
 			require.NoError(t, err)
 			return held
 		}
-		few, all := model(600), model(full)
+		few, all := model(400), model(full)
 		assert.InEpsilon(t, hold(t, name).Heap(), few.Heap()+socket, 0.02, "%s: heap", name)
 		assert.InEpsilon(t, few.Heap(), all.Heap(), 0.02, "%s: of many as of few", name)
 		t.Logf("%s: 200,000 take %.1f GB of pages, the kernel's share not included", name, 200_000*(all.Resident(all.Used)+socket)/1e9)

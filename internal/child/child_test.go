@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +33,21 @@ func TestMain(m *testing.M) {
 
 // A hoarder keeps what it is told to.
 type hoarder struct{ kept [][]byte }
+
+// Block has n goroutines that keep a thread each.
+func (h *hoarder) Block(n int, _ *int) error {
+	var ready sync.WaitGroup
+	for range n {
+		ready.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			ready.Done()
+			select {}
+		}()
+	}
+	ready.Wait()
+	return nil
+}
 
 func (h *hoarder) Keep(n int, have *int) error {
 	h.kept = append(h.kept, make([]byte, n))
@@ -99,6 +116,13 @@ func TestAChildKnowsWhatItHolds(t *testing.T) {
 	more, err := c.Allocs()
 	require.NoError(t, err)
 	assert.Greater(t, more, allocs, "what it keeps is an object")
+	const threads = 100
+	require.NoError(t, c.Call("Block", threads, new(int)))
+	blocked, err := c.Memory()
+	require.NoError(t, err)
+	assert.Equal(t, threads, blocked.Goroutines-after.Goroutines)
+	assert.GreaterOrEqual(t, blocked.Threads-after.Threads, threads/2, "but for those that were idle")
+	assert.Less(t, blocked.Stack-after.Stack, int64(threads*8<<10), "a thread's signal stack is no goroutine's")
 }
 
 func TestWhatAChildSaysOfItsFailureIsKept(t *testing.T) {

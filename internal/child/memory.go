@@ -19,6 +19,7 @@ type Memory struct {
 	Heap       int64 // live objects
 	Stack      int64 // of goroutines
 	Goroutines int
+	Threads    int
 	FDs        int
 
 	// Kernel is what the kernel holds for the sockets of the whole machine,
@@ -41,6 +42,11 @@ func (self) Allocs(_ int, objects *int64) error {
 	return nil
 }
 
+// signalStack is what the runtime takes for a thread's signals from where the
+// stacks of goroutines are. How many threads there are is not up to those: a
+// busy machine has twice as many.
+const signalStack = 32 << 10
+
 // Memory collects twice, since a pool or a finalizer releases in the first
 // collection what the second one frees, and returns free pages.
 func (self) Memory(_ int, m *Memory) (err error) {
@@ -50,10 +56,12 @@ func (self) Memory(_ int, m *Memory) (err error) {
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/stacks:bytes"},
 		{Name: "/sched/goroutines:goroutines"},
+		{Name: "/sched/threads/total:threads"},
 	}
 	metrics.Read(samples)
-	m.Heap, m.Stack = int64(samples[0].Value.Uint64()), int64(samples[1].Value.Uint64())
-	m.Goroutines = int(samples[2].Value.Uint64())
+	m.Heap = int64(samples[0].Value.Uint64())
+	m.Goroutines, m.Threads = int(samples[2].Value.Uint64()), int(samples[3].Value.Uint64())
+	m.Stack = int64(samples[1].Value.Uint64()) - int64(m.Threads)*signalStack
 	m.Kernel = sockets()
 	p, err := process.NewProcess(int32(os.Getpid()))
 	if err != nil {
