@@ -147,8 +147,9 @@ var capacityTable = regexp.MustCompile("<!-- capacity table -->\n```\n[^`]*```\n
 func capacity(t *testing.T, baseline figures.Figures) string {
 	var rows []string
 	for _, name := range strings.Fields(contestants) {
-		if s := cell(t, name); s.Transport != "floor" {
-			rows = append(rows, fmt.Sprintf("Idle/%s/conns=%d/state=", name, populations(s)[0]))
+		s := cell(t, name)
+		if _, conns := populations(s); s.Transport != "floor" {
+			rows = append(rows, fmt.Sprintf("Idle/%s/conns=%d/state=", name, conns[0]))
 		}
 	}
 	return figures.Capacity(rows, baseline)

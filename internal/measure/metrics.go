@@ -75,7 +75,7 @@ var Units = []struct{ Name, Policy string }{
 	{"join-B", "assume=exact better=lower"},        // what comes first to who joins a room: a header, and the last event
 	{"encodes/event", "assume=exact better=lower"}, // calls of a coding's encoder, for all subscribers
 	{"cpu-ns/patch", "better=lower gate=3x"},       // the server's, of a patch to one subscriber
-	{"x-identity", "better=lower"},                 // of bytes encoded before, without a coding, as many
+	{"x-identity", "better=lower gate=2x"},         // of bytes encoded before, without a coding, as many
 	{"identity-x-identity", "better=lower"},        // of themselves: how far to trust the other
 	{"RSS-x-identity", "better=lower"},             // memory of a subscriber, of one of theirs
 	{"h2-cmd-down-B", "better=lower gate=1%"},
