@@ -324,7 +324,7 @@ func TestMemoryWarm(t *testing.T) {
 // thousand abrupt disconnects the honest server is as it was; its leaky twin
 // keeps them all, and a broadcast takes more than twice the CPU time.
 func TestMemoryLeak(t *testing.T) {
-	many(t, 1000)
+	many(t, 1003)
 	churn := measure.Churn{Stay: 3, Leave: 1000, Cycles: 3}
 	churn.Setup = cell(t, gorilla)
 	honest, err := churn.Run(t.Context())
