@@ -14,7 +14,7 @@ import (
 func TestARoomEncodesOnce(t *testing.T) {
 	elsewhere := func(s setup.Setup) bool { return s.Lib != "encoded" || s.Codec == "" }
 	each(t, elsewhere, func(t *testing.T, s setup.Setup) {
-		server, addr := open(t, s, patient, 0)
+		server, addr := open(t, s, patient)
 		guests := []*guest{come(t, s, addr), come(t, s, addr)}
 		await(t, server, 2, "who came is in the room")
 		server.Broadcast([]byte(text(1)))
@@ -49,7 +49,7 @@ func TestARoomEncodesOnce(t *testing.T) {
 func TestEveryEncoderIsCounted(t *testing.T) {
 	elsewhere := func(s setup.Setup) bool { return s.Lib != "http" || s.Transport != "sse" }
 	each(t, elsewhere, func(t *testing.T, s setup.Setup) {
-		server, addr := open(t, s, patient, 0)
+		server, addr := open(t, s, patient)
 		guests := []*guest{come(t, s, addr), come(t, s, addr)}
 		await(t, server, 2, "both are there")
 		server.Broadcast([]byte(text(1)))
@@ -69,7 +69,7 @@ func TestEveryEncoderIsCounted(t *testing.T) {
 func TestWhoJoinsARoomMissesNothing(t *testing.T) {
 	elsewhere := func(s setup.Setup) bool { return s.Lib != "encoded" || s.Codec == "" || s.TLS != "" }
 	each(t, elsewhere, func(t *testing.T, s setup.Setup) {
-		server, addr := open(t, s, patient, 0)
+		server, addr := open(t, s, patient)
 		const last = 200
 		sent := make(chan struct{})
 		go func() {
