@@ -30,8 +30,11 @@ type Churned struct {
 type Registry struct {
 	Len    int
 	Memory child.Memory
-	CPU    time.Duration // of the cheapest of some broadcasts to those who stayed
+	CPU    []time.Duration // of broadcasts to those who stayed
 }
+
+// TimesCPU is a broadcast's CPU time as a multiple of another's: medians.
+func (r Registry) TimesCPU(other Registry) float64 { return median(r.CPU) / median(other.CPU) }
 
 // Run runs the experiment. Broadcasts reach all who stay.
 func (c Churn) Run(ctx context.Context) (result Churned, err error) {
@@ -106,9 +109,7 @@ func (g *gathering) registry() (r Registry, err error) {
 		if err != nil {
 			return r, err
 		}
-		if cpu := after - before; r.CPU == 0 || cpu < r.CPU {
-			r.CPU = cpu
-		}
+		r.CPU = append(r.CPU, after-before)
 	}
 	r.Memory, err = g.server.Memory()
 	return r, err
