@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // nginx runs the real one, in the foreground and with one worker, with these
@@ -39,6 +40,7 @@ func nginx(directives string) func(context.Context, net.Listener, Server) error 
 		cmd.ExtraFiles = []*os.File{socket}
 		cmd.Env = append(os.Environ(), "NGINX=3;")
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // at which it ends its worker
+		cmd.WaitDelay = time.Minute
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		if err := cmd.Start(); err != nil {
