@@ -220,6 +220,9 @@ func (l *loop) adopt(c net.Conn) {
 func (c *conn) duplicate() (fd int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.raw == nil {
+		return 0, errors.New("crowd: a stub has no descriptor")
+	}
 	if len(c.behind) > 0 {
 		return 0, errBehind
 	}
