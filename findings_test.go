@@ -146,7 +146,7 @@ var capacityTable = regexp.MustCompile("<!-- capacity table -->\n```\n[^`]*```\n
 
 func capacity(t *testing.T, baseline figures.Figures) string {
 	var rows []string
-	for _, name := range strings.Fields(contestants) {
+	for _, name := range contestants {
 		s := cell(t, name)
 		if _, conns := populations(s); s.Transport != "floor" {
 			rows = append(rows, fmt.Sprintf("Idle/%s/conns=%d/state=", name, conns[0]))

@@ -27,28 +27,14 @@ import (
 // them, and asserted where a budget is at stake.
 
 // contestants are those whose connections are weighed, plain and over TLS.
-const contestants = `
-	transport=floor/lib=fd/http=1.1
-	transport=floor/lib=conn/http=1.1
-	transport=ws/lib=gorilla/http=1.1
-	transport=ws/lib=gorilla-tuned/http=1.1
-	transport=ws/lib=coder/http=1.1
-	transport=ws/lib=coder-returns/http=1.1
-	transport=ws/lib=gws/http=1.1
-	transport=ws/lib=gobwas/http=1.1
-	transport=ws/lib=epoll/http=1.1
-	transport=sse/lib=http/http=1.1
-	transport=sse/lib=http/http=2
-	transport=sse/lib=hijack/http=1.1
-	transport=sse/lib=hijack-deaf/http=1.1
-	transport=sse/lib=epoll/http=1.1
-	transport=poll/lib=http/http=1.1
-	transport=ws/lib=gorilla/http=1.1/tls=1.3
-	transport=ws/lib=gorilla-tuned/http=1.1/tls=1.3
-	transport=ws/lib=epoll/http=1.1/tls=1.3
-	transport=sse/lib=http/http=1.1/tls=1.3
-	transport=sse/lib=http/http=2/tls=1.3
-	transport=sse/lib=epoll/http=1.1/tls=1.3`
+var contestants = []string{
+	"transport=floor/lib=fd/http=1.1", parkedConn,
+	gorilla, gorillaTuned, coder, coderReturns, gws, gobwas, wsEpoll,
+	sseHTTP, sseHTTP2, sseHijack, "transport=sse/lib=hijack-deaf/http=1.1", sseEpoll,
+	pollHTTP,
+	gorilla + overTLS, gorillaTuned + overTLS, wsEpoll + overTLS,
+	sseHTTP + overTLS, sseHTTP2 + overTLS, sseEpoll + overTLS,
+}
 
 const (
 	gorilla      = "transport=ws/lib=gorilla/http=1.1"
@@ -131,7 +117,7 @@ func TestMemoryDescriptors(t *testing.T) {
 		"sse/http": 2, "sse/hijack": 1, "sse/hijack-deaf": 0, "sse/epoll": 0,
 		"poll/http": 2, // its handler, and a reader that would notice the client leave
 	}
-	for _, name := range strings.Fields(contestants) {
+	for _, name := range contestants {
 		if strings.HasSuffix(name, overTLS) {
 			continue // it is the same connection
 		}
@@ -377,7 +363,7 @@ func BenchmarkIdle(b *testing.B) {
 	if os.Getenv("PUSHCOST_FULL") == "1" {
 		repeats = 4
 	}
-	for _, name := range strings.Fields(contestants) {
+	for _, name := range contestants {
 		few, populations := populations(cell(b, name))
 		for _, conns := range populations {
 			idle(b, "", measure.Hold{Setup: cell(b, name), Few: few, Many: few + conns, Events: feed.Trades()[:10], Times: 3}, repeats)
