@@ -3,7 +3,6 @@ package socketio
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -22,8 +21,7 @@ import (
 )
 
 // A crowdServer is one of many connections, everything about it the library's
-// default: heartbeats every 25 seconds, either transport, no compression of
-// messages.
+// default: heartbeats every 25 seconds, no compression of messages.
 //
 // Neither does it bound a queue: what a stalled client does not take waits for
 // it, encoded for it alone, until its heartbeat has been missed for 20 seconds.
@@ -37,25 +35,22 @@ type crowdServer struct {
 
 // Crowds are Socket.IO as a contestant of package crowd.
 var Crowds = []crowd.Contestant{
-	{Transport: "socketio", Lib: "websocket", Over: []transport.HTTP{transport.HTTP1}, Serve: serveCrowd},
-	{Transport: "socketio", Lib: "polling", Over: []transport.HTTP{transport.HTTP1}, Serve: serveCrowd},
+	crowdOver("websocket", &transports.WebSocketBuilder{}),
+	crowdOver("polling", &transports.PollingBuilder{}),
 }
 
-// serveCrowd serves a crowd over the transport that the setup's lib names, or
-// over both, until it is closed.
-func serveCrowd(ln net.Listener, s setup.Setup) (crowd.Server, error) {
-	kinds := types.NewSet[transports.TransportCtor](&transports.PollingBuilder{}, &transports.WebSocketBuilder{})
-	switch s.Lib {
-	case "websocket":
-		kinds = types.NewSet[transports.TransportCtor](&transports.WebSocketBuilder{})
-	case "polling":
-		kinds = types.NewSet[transports.TransportCtor](&transports.PollingBuilder{})
-	case "":
-	default:
-		return nil, fmt.Errorf("socketio: lib is websocket, polling or absent, not %q", s.Lib)
+func crowdOver(lib string, kind transports.TransportCtor) crowd.Contestant {
+	return crowd.Contestant{
+		Transport: "socketio", Lib: lib, Over: []transport.HTTP{transport.HTTP1},
+		Serve: func(ln net.Listener, _ setup.Setup) (crowd.Server, error) { return serveCrowd(ln, kind), nil },
 	}
+}
+
+// serveCrowd serves a crowd over this transport of the library's until it is
+// closed.
+func serveCrowd(ln net.Listener, kind transports.TransportCtor) *crowdServer {
 	options := socket.DefaultServerOptions()
-	options.SetTransports(kinds)
+	options.SetTransports(types.NewSet(kind))
 	c := &crowdServer{io: socket.NewServer(nil, options), served: make(chan error, 1)}
 	c.io.On("connection", func(args ...any) {
 		s := args[0].(*socket.Socket)
@@ -69,7 +64,7 @@ func serveCrowd(ln net.Listener, s setup.Setup) (crowd.Server, error) {
 	})
 	c.http = &http.Server{Handler: c.io.ServeHandler(nil), ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { c.served <- c.http.Serve(counted{ln, &c.writes}) }()
-	return c, nil
+	return c
 }
 
 // Broadcast sends a message to everybody. Nobody is ever dropped.

@@ -18,11 +18,11 @@ import (
 
 func TestACrowdGetsEveryBroadcastAndIsLetGo(t *testing.T) {
 	const clients, times = 20, 50
-	for _, contestant := range Transports {
+	for i, contestant := range Transports {
 		t.Run(contestant.Lib, func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)
-			crowd, err := serveCrowd(ln, setup.Setup{Transport: "socketio", Lib: contestant.Lib})
+			crowd, err := Crowds[i].Serve(ln, setup.Setup{})
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -63,9 +63,4 @@ func TestACrowdGetsEveryBroadcastAndIsLetGo(t *testing.T) {
 			assert.NoError(t, crowd.Await(ctx, 0), "and so are all")
 		})
 	}
-}
-
-func TestACrowdHasOneOfTwoTransports(t *testing.T) {
-	_, err := serveCrowd(nil, setup.Setup{Transport: "socketio", Lib: "carrier-pigeon"})
-	assert.EqualError(t, err, `socketio: lib is websocket, polling or absent, not "carrier-pigeon"`)
 }
