@@ -140,22 +140,6 @@ func (b *Broadcaster) tally() (t tally, err error) {
 	return t, err
 }
 
-// spent is the server's CPU time for an event. Clients read when the call to
-// send it has returned: whom a write wakes is not the server's doing.
-func (g *gathering) spent(event []byte) (time.Duration, error) {
-	before, err := g.server.CPU()
-	if err != nil {
-		return 0, err
-	}
-	g.later = true
-	defer func() { g.later = false }()
-	if _, _, err := g.broadcast(event, 1); err != nil {
-		return 0, err
-	}
-	after, err := g.server.CPU()
-	return after - before, err
-}
-
 // median is in nanoseconds. What the kernel does for one process while another
 // is on the processor makes some rounds cheaper than they are, so that a minimum
 // would not do.

@@ -144,12 +144,6 @@ func (r Room) Run(ctx context.Context) (full Roomful, err error) {
 	return full, memory(&full.many)
 }
 
-// compressions is how often the server has called an encoder.
-func (g *gathering) compressions() (n int64, err error) {
-	err = g.server.Call("Compressions", 0, &n)
-	return n, err
-}
-
 // TimesIdentity is the server's CPU time as a multiple of what as many bytes
 // take without a coding: medians, as of a [Broadcast].
 func (f Roomful) TimesIdentity() float64 { return median(f.CPU) / median(f.Identity) }

@@ -113,3 +113,25 @@ func (g *gathering) publish(args crowd.BroadcastArgs) (b crowd.Broadcasted, a fl
 	}
 	return b, a, nil
 }
+
+// spent is the server's CPU time for an event. Clients read when the call to
+// send it has returned: whom a write wakes is not the server's doing.
+func (g *gathering) spent(event []byte) (time.Duration, error) {
+	before, err := g.server.CPU()
+	if err != nil {
+		return 0, err
+	}
+	g.later = true
+	defer func() { g.later = false }()
+	if _, _, err := g.broadcast(event, 1); err != nil {
+		return 0, err
+	}
+	after, err := g.server.CPU()
+	return after - before, err
+}
+
+// compressions is how often the server has called an encoder.
+func (g *gathering) compressions() (n int64, err error) {
+	err = g.server.Call("Compressions", 0, &n)
+	return n, err
+}
