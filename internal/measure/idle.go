@@ -12,10 +12,11 @@ import (
 	"pushcost/internal/transport"
 )
 
-// Idle holds a subscription for some time without an event and returns what
-// the heartbeats alone moved.
-func Idle(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat, hold time.Duration) (c netpath.Count, err error) {
-	r, err := assemble(ctx, s, site{path: path, hub: hub.NewHub(1, ""), options: transport.Options{Heartbeat: heartbeat}})
+// Idle holds a subscription for an hour without an event and returns what the
+// heartbeats alone moved, of which there is one every 15 seconds.
+func Idle(ctx context.Context, s setup.Setup) (c netpath.Count, err error) {
+	path, options := netpath.Symmetric(500*time.Microsecond), transport.Options{Heartbeat: 15 * time.Second}
+	r, err := assemble(ctx, s, site{path: path, hub: hub.NewHub(1, ""), options: options})
 	if err != nil {
 		return c, err
 	}
@@ -31,13 +32,13 @@ func Idle(ctx context.Context, s setup.Setup, path netpath.Path, heartbeat, hold
 		return c, err
 	}
 	before := r.network.Count()
-	if err := netpath.Sleep(ctx, hold); err != nil {
+	if err := netpath.Sleep(ctx, time.Hour); err != nil {
 		return c, err
 	}
 	c = r.network.Count().Sub(before)
 	r.hub.Room("").Publish([]byte(`"end"`))
 	if err := <-event; err != nil {
-		return c, fmt.Errorf("%s: not alive after %v: %w", s, hold, err)
+		return c, fmt.Errorf("%s: not alive after an hour: %w", s, err)
 	}
 	return c, nil
 }
