@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -101,7 +102,6 @@ func serve(t *testing.T, s setup.Setup) *server {
 	t.Cleanup(func() {
 		srv.closeConns()
 		web.Close()
-		srv.more.Broadcast()
 		handlers.Wait()
 	})
 	return srv
@@ -249,6 +249,11 @@ func (s *server) poll(w http.ResponseWriter, r *http.Request) {
 	cursor, _ := strconv.Atoi(r.FormValue("cursor"))
 	remove := s.add(&sink{})
 	defer remove()
+	defer context.AfterFunc(r.Context(), func() { // which ends some time after its connection
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.more.Broadcast()
+	})()
 	s.mu.Lock()
 	for len(s.events) <= cursor && r.Context().Err() == nil {
 		s.more.Wait()
