@@ -165,8 +165,8 @@ func TestMemoryLibraries(t *testing.T) {
 // S10: "SSE uses 30 to 40 percent fewer resources". It depends on what is
 // compared with what. As everybody serves them SSE takes half as much again. A
 // goroutine that reads a WebSocket's frames needs a deeper stack than one that
-// waits for a stream's end, which makes 40 percent. In an event loop, and over
-// TLS and HTTP/1.1, they are level.
+// waits for a stream's end, which makes 40 percent. Over TLS and HTTP/1.1 they
+// are level, and in an event loop neither takes 1.5 KB.
 func TestMemorySavingsOfSSE(t *testing.T) {
 	weighing(t, 400)
 	for _, pair := range []struct {
@@ -181,7 +181,7 @@ func TestMemorySavingsOfSSE(t *testing.T) {
 		t.Logf("%s: %.2f", pair.what, ratio)
 		assert.InEpsilon(t, pair.ratio, ratio, 0.15, pair.what)
 	}
-	assert.InDelta(t, live(t, wsEpoll), live(t, sseEpoll), 500, "an event loop: some hundred bytes of either")
+	assert.Less(t, max(live(t, wsEpoll), live(t, sseEpoll)), 1.5*1024, "an event loop: some hundred bytes of either")
 }
 
 // S6: TLS in the process costs "several KB". 6.5 KB are its own, buffers and

@@ -28,7 +28,9 @@ func TestRunFailsWhereTheStreamIsAnother(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	connect := func(o ...nats.Option) (*nats.Conn, error) { return nats.Connect(b.URL(), o...) }
-	first := &Bridge{Connect: connect, Stream: "events", Log: hub.NewLog(10)}
+	again := make(chan struct{}, 1)
+	again <- struct{}{}
+	first := &Bridge{Connect: func(o ...nats.Option) (*nats.Conn, error) { <-again; return connect(o...) }, Stream: "events", Log: hub.NewLog(10)}
 	ended := make(chan error, 1)
 	go func() { ended <- first.Run(ctx) }()
 	for range 3 {
@@ -58,8 +60,15 @@ func TestRunFailsWhereTheStreamIsAnother(t *testing.T) {
 	require.NoError(t, stream.Purge(ctx, jetstream.WithPurgeSequence(2)))
 	assertGone(t, (&Bridge{Connect: connect, Stream: "events", Log: hub.NewLog(10)}).Run(ctx), "event 0: .* the next in the stream is 2$")
 
-	require.NoError(t, js.DeleteStream(ctx, "events"))
-	assertGone(t, <-ended, "event 3: .* in the stream, made at ") // another, whatever the broker still has of the first
+	require.NoError(t, js.DeleteStream(ctx, "events")) // and made anew, as long as it was
+	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "events", Subjects: []string{"events"}})
+	require.NoError(t, err)
+	for range 3 {
+		_, err = js.Publish(ctx, "events", []byte("another"))
+		require.NoError(t, err)
+	}
+	close(again)
+	assertGone(t, <-ended, "event 3: .* ends at 3$")
 }
 
 func assertGone(t *testing.T, err error, why string) {
