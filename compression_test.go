@@ -408,7 +408,6 @@ func BenchmarkCompressionEvents(b *testing.B) {
 // where they share an encoder, to 50 where each has one, with a window of its
 // own that a dozen boards have not yet filled.
 func BenchmarkRoom(b *testing.B) {
-	many(b, 2000)
 	boards := wholeBoards(board.Utility, board.Rows, 3+21)
 	for _, coding := range []codec.Name{codec.Brotli, codec.Gzip, codec.Zstd} {
 		for _, r := range []measure.Room{

@@ -354,6 +354,7 @@ func TestLatencyOfBroadcasts(t *testing.T) {
 // on the others get sixteen more events of 64 KiB, while a megabyte waits for each
 // that is stalled. Then these leave the registry.
 func TestLatencyOfBroadcastsPastTheStalled(t *testing.T) {
+	many(t, 13)
 	while := func(name string) int {
 		events, err := measure.Laggards{Setup: cell(t, name), Stalled: 3, Awake: 10}.Run(t.Context())
 		require.NoError(t, err, "everybody else gets every event: %s", name)

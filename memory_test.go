@@ -98,7 +98,7 @@ func weighing(t *testing.T, conns int) {
 }
 
 // many skips what one process cannot have enough descriptors for.
-func many(t testing.TB, conns int) {
+func many(t *testing.T, conns int) {
 	t.Helper()
 	if err := fleet.Descriptors(conns); err != nil {
 		t.Skip(err)
