@@ -314,10 +314,11 @@ func TestBytesTLS(t *testing.T) {
 }
 
 // B2: real sockets through a real proxy give the counts of the memory network,
-// exactly over HTTP/1.1. Over HTTP/2 two things move a few bytes: every second
+// exactly over HTTP/1.1. Over HTTP/2 three things move a few bytes: every second
 // a new date enters the compressed heads, as long as its digits make it (RFC
-// 7541, appendix B), and the first request notes a new table size if the
-// server's SETTINGS beat it.
+// 7541, appendix B); the first request notes a new table size if the server's
+// SETTINGS beat it; and net/http opens a second connection, and leaves it alone,
+// if the second request comes before the first one's is in its pool.
 func TestBytesLoopback(t *testing.T) {
 	run(t, "transport=ws|sse|poll/http=1.1|2/headers=bare", func(t *testing.T, s setup.Setup) {
 		plan := measure.Lockstep(feed.Trades())
@@ -327,12 +328,15 @@ func TestBytesLoopback(t *testing.T) {
 		loopback := deliver(t, s, plan).Totals()
 		slack := 0.0
 		if s.HTTP == transport.HTTP2 {
-			slack = 16 + 32*math.Ceil(time.Since(begin).Seconds())
+			slack = 100 + 32*math.Ceil(time.Since(begin).Seconds())
 		}
 		for i, m := range memory {
-			if strings.HasSuffix(m.Unit, "-B") {
+			switch {
+			case strings.HasSuffix(m.Unit, "-B"):
 				assert.InDelta(t, m.Value, loopback[i].Value, slack, m.Unit)
-			} else {
+			case m.Unit == "conns" && s.HTTP == transport.HTTP2:
+				assert.Contains(t, []float64{1, 2}, loopback[i].Value, m.Unit)
+			default:
 				assert.Equal(t, m, loopback[i])
 			}
 		}
