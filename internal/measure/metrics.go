@@ -86,11 +86,11 @@ var Units = []struct{ Name, Policy string }{
 	{"heap-B/stream", "better=lower gate=5% slack=1024"}, // of a few compressed connections
 	{"RSS-B/stream", "better=lower"},                     // the same of so few that the process itself shows: reported
 	// The slack is what a process itself varies by, of 500 connections.
-	{"RSS-B/conn", "better=lower gate=5% slack=1024"},  // resident pages, a connection
-	{"heap-B/conn", "better=lower gate=2% slack=128"},  // live objects
-	{"stack-B/conn", "better=lower gate=2% slack=128"}, // stacks of goroutines, less the threads' for signals
-	{"kernel-B/conn", "better=lower"},                  // socket slabs of both ends: the machine's, reported
-	{"RSS-range-B", "better=lower"},                    // between repeats
+	{"RSS-B/conn", "better=lower gate=5% slack=1024"}, // resident pages, a connection
+	{"heap-B/conn", "better=lower gate=2% slack=128"}, // live objects
+	{"stack-B/conn", "better=lower"},                  // stacks of goroutines, less the threads' for signals: asserted, since of some there are none
+	{"kernel-B/conn", "better=lower"},                 // socket slabs of both ends: the machine's, reported
+	{"RSS-range-B", "better=lower"},                   // between repeats
 	{"goroutines/conn", "assume=exact better=lower"},
 	{"fds/conn", "assume=exact better=lower"},
 	{"conns/s", "better=higher gate=3x"},    // opened, wall-clock
