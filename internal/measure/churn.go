@@ -98,18 +98,14 @@ func (g *gathering) registry() (r Registry, err error) {
 		return r, err
 	}
 	for range times {
-		before, err := g.server.CPU()
+		cpu, err := g.cpu(func() error {
+			_, _, err := g.broadcast(feed.Trades()[0], events)
+			return err
+		})
 		if err != nil {
 			return r, err
 		}
-		if _, _, err := g.broadcast(feed.Trades()[0], events); err != nil {
-			return r, err
-		}
-		after, err := g.server.CPU()
-		if err != nil {
-			return r, err
-		}
-		r.CPU = append(r.CPU, after-before)
+		r.CPU = append(r.CPU, cpu)
 	}
 	r.Memory, err = g.server.Memory()
 	return r, err

@@ -117,13 +117,21 @@ func (g *gathering) publish(args crowd.BroadcastArgs) (b crowd.Broadcasted, a fl
 // spent is the server's CPU time for an event. Clients read when the call to
 // send it has returned: whom a write wakes is not the server's doing.
 func (g *gathering) spent(event []byte) (time.Duration, error) {
+	return g.cpu(func() error {
+		g.later = true
+		defer func() { g.later = false }()
+		_, _, err := g.broadcast(event, 1)
+		return err
+	})
+}
+
+// cpu is the server's CPU time while f runs.
+func (g *gathering) cpu(f func() error) (time.Duration, error) {
 	before, err := g.server.CPU()
 	if err != nil {
 		return 0, err
 	}
-	g.later = true
-	defer func() { g.later = false }()
-	if _, _, err := g.broadcast(event, 1); err != nil {
+	if err := f(); err != nil {
 		return 0, err
 	}
 	after, err := g.server.CPU()

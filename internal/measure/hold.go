@@ -63,18 +63,13 @@ func (h Hold) Run(ctx context.Context) (held Held, err error) {
 	if held.Base, err = g.server.Memory(); err != nil {
 		return held, err
 	}
-	before, err := g.server.CPU()
+	held.OpenCPU, err = g.cpu(func() (err error) {
+		held.Took, err = g.grow(h.Many, h.Streams)
+		return err
+	})
 	if err != nil {
 		return held, err
 	}
-	if held.Took, err = g.grow(h.Many, h.Streams); err != nil {
-		return held, err
-	}
-	after, err := g.server.CPU()
-	if err != nil {
-		return held, err
-	}
-	held.OpenCPU = after - before
 	if held.Idle, err = g.server.Memory(); err != nil {
 		return held, err
 	}
@@ -89,37 +84,30 @@ func (h Hold) Run(ctx context.Context) (held Held, err error) {
 // broadcasts, messages and pings from the clients. It returns the server's CPU
 // time for a heartbeat to all.
 func (g *gathering) use(events [][]byte, times int) (beat time.Duration, err error) {
-	spent := func(beat bool, event []byte, times int) (time.Duration, error) {
-		before, err := g.server.CPU()
-		if err != nil {
-			return 0, err
-		}
-		if beat {
-			if err := g.server.Call("Beat", 0, new(int)); err != nil {
-				return 0, err
-			}
-		}
+	for _, event := range events {
 		if _, _, err := g.broadcast(event, times); err != nil {
 			return 0, err
 		}
-		after, err := g.server.CPU()
-		return after - before, err
 	}
-	for _, event := range events {
-		if _, err := spent(false, event, times); err != nil {
-			return 0, err
-		}
+	once := func() error {
+		_, _, err := g.broadcast(events[0], 1)
+		return err
 	}
 	// A heartbeat has arrived when the event after it has. A ping's answer comes
 	// after all that its client had sent before.
-	alone, err := spent(false, events[0], 1)
+	alone, err := g.cpu(once)
 	if err != nil {
 		return 0, err
 	}
 	if err := g.there(); err != nil {
 		return 0, err
 	}
-	both, err := spent(true, events[0], 1)
+	both, err := g.cpu(func() error {
+		if err := g.server.Call("Beat", 0, new(int)); err != nil {
+			return err
+		}
+		return once()
+	})
 	if err != nil {
 		return 0, err
 	}
