@@ -14,23 +14,29 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
 // variable names the role of a child process.
 const variable = "PUSHCOST_CHILD"
 
+// patience is how long a child may take to answer a call, or to end.
+var patience = 5 * time.Minute
+
 // A Child is a process that plays a role. Its methods may be called at once
 // from several goroutines.
 type Child struct {
-	role   string
-	client *rpc.Client
-	stop   func() error
+	role    string
+	process *os.Process
+	client  *rpc.Client
+	stop    func() error
 }
 
 // Start executes this binary again, in a role that its [Main] knows, with these
 // settings added to GODEBUG. The child ends with ctx, when it is stopped, and
-// when this process ends, however that happens.
+// when this process ends, however that happens. One that takes minutes over a
+// call is ended with an error that shows its goroutines.
 func Start(ctx context.Context, role, godebug string) (*Child, error) {
 	binary, err := os.Executable()
 	if err != nil {
@@ -53,8 +59,9 @@ func Start(ctx context.Context, role, godebug string) (*Child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &Child{role: role, client: rpc.NewClient(line{out, in})}
+	c := &Child{role: role, process: cmd.Process, client: rpc.NewClient(line{out, in})}
 	c.stop = sync.OnceValue(func() error {
+		defer c.limit().Stop()
 		c.client.Close()
 		if err := cmd.Wait(); err != nil {
 			return fmt.Errorf("child %s: %w: %s", role, errors.Join(ctx.Err(), err), bytes.TrimSpace(stderr.Bytes()))
@@ -76,10 +83,24 @@ func (c *Child) Call(method string, in, out any) error {
 	return c.call(c.role+"."+method, in, out)
 }
 
+// limit ends the child, unless it is stopped in time.
+func (c *Child) limit() *time.Timer {
+	return time.AfterFunc(patience, func() {
+		if c.process.Signal(syscall.SIGQUIT) != nil { // at which Go prints what all goroutines do
+			c.process.Kill()
+		}
+	})
+}
+
 func (c *Child) call(method string, in, out any) error {
+	limit := c.limit()
 	err := c.client.Call(method, in, out)
+	inTime := limit.Stop()
 	if said := rpc.ServerError(""); err != nil && !errors.As(err, &said) {
 		if end := c.stop(); end != nil { // which says why it no longer answers
+			if !inTime {
+				end = fmt.Errorf("%s took longer than %s: %w", method, patience, end)
+			}
 			return end
 		}
 	}

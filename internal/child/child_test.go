@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -131,6 +132,16 @@ func TestWhatAChildSaysOfItsFailureIsKept(t *testing.T) {
 	err := Run(t.Context(), "mortal", "", 0, new(int))
 	require.Error(t, err)
 	assert.Contains(t, err.Error(), "child mortal: exit status 2: panic: too much", "a panic's text comes along")
+}
+
+func TestAChildThatHangsShowsItsGoroutines(t *testing.T) {
+	c := start(t, "hoarder")
+	require.NoError(t, c.Call("Block", 1, new(int)))
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = 10 * time.Millisecond
+	err := c.Call("Burn", math.MaxInt, new(int))
+	require.ErrorContains(t, err, "hoarder.Burn took longer than 10ms: child hoarder: exit status 2: SIGQUIT: quit")
+	assert.ErrorContains(t, err, "(*hoarder).Block")
 }
 
 // hold is busy for ever, with a connection that ends with the process.
