@@ -138,11 +138,11 @@ func Run(ctx context.Context, role, godebug string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Call("Run", in, out); err != nil {
-		c.Stop() // the call has said more
-		return err
+	called, ended := c.Call("Run", in, out), c.Stop()
+	if errors.Is(called, ended) {
+		return called
 	}
-	return c.Stop()
+	return errors.Join(called, ended)
 }
 
 // Once makes a function a role.

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"github.com/coder/websocket"
 
@@ -39,7 +40,7 @@ func upgradeCoder(w http.ResponseWriter, r *http.Request, coding codec.Name) (so
 		return nil, err
 	}
 	c.SetReadLimit(largestMessage)
-	return coderSocket{c, context.WithoutCancel(r.Context())}, nil // or its end would leave no time for a Close frame
+	return &coderSocket{Conn: c, ctx: context.WithoutCancel(r.Context())}, nil // or its end would leave no time for a Close frame
 }
 
 func dialCoder(ctx context.Context, c *Client, rt http.RoundTripper, path string) (socket, http.Header, error) {
@@ -54,15 +55,16 @@ func dialCoder(ctx context.Context, c *Client, rt http.RoundTripper, path string
 		return nil, nil, notUpgraded(err, resp)
 	}
 	conn.SetReadLimit(-1) // the sender is ours
-	return coderSocket{conn, ctx}, resp.Header, nil
+	return &coderSocket{Conn: conn, ctx: ctx}, resp.Header, nil
 }
 
 type coderSocket struct {
 	*websocket.Conn
-	ctx context.Context // of the connection; its methods want one each
+	ctx   context.Context // of the connection; its methods want one each
+	pings sync.WaitGroup  // under way
 }
 
-func (s coderSocket) send(data []byte, text bool) error {
+func (s *coderSocket) send(data []byte, text bool) error {
 	kind := websocket.MessageBinary
 	if text {
 		kind = websocket.MessageText
@@ -71,16 +73,21 @@ func (s coderSocket) send(data []byte, text bool) error {
 }
 
 // ping does not wait for the pong, as the library's does: events would wait too.
-func (s coderSocket) ping() error {
-	go s.Ping(s.ctx) // until the pong or the end; of a failure the reader learns
+func (s *coderSocket) ping() error {
+	s.pings.Go(func() { s.Ping(s.ctx) }) // until the pong or the end; of a failure the reader learns
 	return nil
 }
 
-func (s coderSocket) read() ([]byte, error) {
+func (s *coderSocket) read() ([]byte, error) {
 	_, data, err := s.Read(s.ctx)
 	return data, ended(err, int(websocket.CloseStatus(err)))
 }
 
-func (s coderSocket) leave(code int, reason string) { s.Close(websocket.StatusCode(code), reason) }
+func (s *coderSocket) leave(code int, reason string) { s.Close(websocket.StatusCode(code), reason) }
 
-func (s coderSocket) close() { s.CloseNow() }
+// close returns when nothing is written any more: a stream of HTTP/2 must not
+// be, once its handler has returned.
+func (s *coderSocket) close() {
+	s.CloseNow()
+	s.pings.Wait()
+}

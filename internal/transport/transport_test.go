@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -148,6 +149,47 @@ func TestServeReturnsAfterItsLastHandler(t *testing.T) {
 	cancel()
 	assert.NoError(t, <-served)
 	assert.True(t, finished)
+}
+
+// A gate is the answer to a request, which is not written before the gate is
+// opened.
+type gate struct {
+	header http.Header
+	open   chan struct{}
+}
+
+func (g *gate) Header() http.Header { return g.header }
+func (g *gate) WriteHeader(int)     {}
+func (g *gate) FlushError() error   { return nil }
+func (g *gate) Write(p []byte) (int, error) {
+	<-g.open
+	return len(p), nil
+}
+
+func TestAStreamIsNotWrittenToAfterItsHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{http.Header{}, make(chan struct{})}
+		body, client := io.Pipe()
+		defer client.Close()
+		r := &http.Request{Method: http.MethodConnect, Body: body, Header: http.Header{":protocol": {"websocket"}, "Sec-Websocket-Version": {"13"}}}
+		s, err := acceptStream(g, r, codec.Identity)
+		require.NoError(t, err)
+		require.NoError(t, s.ping())
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() {
+			s.close()
+			close(closed)
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			assert.Fail(t, "the handler would return while a ping is being written")
+		default:
+		}
+		close(g.open)
+		<-closed
+	})
 }
 
 func TestACursorIsTheIdOfAnEvent(t *testing.T) {
