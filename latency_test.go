@@ -2,7 +2,6 @@ package pushcost
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -337,15 +336,15 @@ const (
 // the writes. (BenchmarkBroadcast has their CPU time, beside that of bare writes.)
 func TestLatencyOfBroadcasts(t *testing.T) {
 	many(t, 100)
+	broadcaster, err := measure.NewBroadcaster(context.Background())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, broadcaster.Stop()) }()
 	for _, c := range broadcasters {
 		s := cell(t, c.name)
-		broadcaster, err := measure.NewBroadcaster(context.Background(), s)
-		require.NoError(t, err)
-		result, err := broadcaster.Run(100)
-		require.NoError(t, errors.Join(err, broadcaster.Stop()), "every event comes to every client")
+		result, err := broadcaster.Run(context.Background(), s, 100, 1)
+		require.NoError(t, err, "every event comes to every client")
 		assert.Equal(t, 1.0, result.WritesPerEvent(), c.name)
 		assert.Equal(t, map[string]float64{"ws/1.1": 2, "sse/1.1": 14, "sse/2": 17}[s.Transport+"/"+string(s.HTTP)], result.Overhead(), "B beyond the payload, %s", c.name)
-		t.Logf("%s: %.2f of the floor, which is %.2f of itself", c.name, result.TimesFloor(), result.FloorTimesFloor())
 	}
 }
 
@@ -370,21 +369,22 @@ func TestLatencyOfBroadcastsPastTheStalled(t *testing.T) {
 // and allocations per client, the server's CPU time, in nanoseconds and as a
 // multiple of that of bare writes, and when the last client has it.
 func BenchmarkBroadcast(b *testing.B) {
-	for _, c := range broadcasters {
-		b.Run(c.name, func(b *testing.B) {
-			broadcaster, err := measure.NewBroadcaster(context.Background(), cell(b, c.name))
-			require.NoError(b, err)
-			b.Cleanup(func() { require.NoError(b, broadcaster.Stop()) })
-			for _, n := range []int{1000, 5000, 9000}[:c.populations] {
-				b.Run(fmt.Sprintf("conns=%d", n), func(b *testing.B) {
-					reportOf(b, func() []measure.Metric {
-						result, err := broadcaster.Run(n)
-						require.NoError(b, err)
-						return result.Metrics()
-					})
-				})
+	broadcaster, err := measure.NewBroadcaster(context.Background())
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, broadcaster.Stop()) })
+	for i, p := range []struct{ conns, rounds int }{{1000, 11}, {5000, 9}, {9000, 7}} {
+		for _, c := range broadcasters {
+			if i >= c.populations {
+				continue
 			}
-		})
+			b.Run(fmt.Sprintf("%s/conns=%d", c.name, p.conns), func(b *testing.B) {
+				reportOf(b, func() []measure.Metric {
+					result, err := broadcaster.Run(context.Background(), cell(b, c.name), p.conns, p.rounds)
+					require.NoError(b, err)
+					return result.Metrics()
+				})
+			})
+		}
 	}
 }
 
@@ -396,7 +396,7 @@ func BenchmarkThroughput(b *testing.B) {
 	for _, name := range []string{gorillaPrepared, wsEpoll, sseEpoll} {
 		b.Run(fmt.Sprintf("%s/conns=%d", name, conns), func(b *testing.B) {
 			reportOf(b, func() []measure.Metric {
-				t := measure.Throughput{Setup: cell(b, name), Conns: conns, Within: 100 * time.Millisecond, Runs: 5, Take: 400 * time.Millisecond}
+				t := measure.Throughput{Setup: cell(b, name), Conns: conns, Within: 100 * time.Millisecond, Runs: 4, Take: 400 * time.Millisecond}
 				deliveries, err := t.Run(context.Background())
 				require.NoError(b, err)
 				return []measure.Metric{{Unit: "deliveries/s", Value: deliveries}}

@@ -263,10 +263,10 @@ func TestMemoryLinear(t *testing.T) {
 // processes of their own: heap and stacks 2 %, pages 5 %, but for the 32 and
 // 128 B that the process itself varies by.
 func TestMemoryRepeats(t *testing.T) {
-	weighing(t, 1300)
+	weighing(t, 600)
 	var heap, stack, rss []float64
 	for range 5 {
-		h, err := measure.Hold{Setup: cell(t, sseHTTP), Few: 300, Many: 1300, Events: feed.Trades()[:1]}.Run(t.Context())
+		h, err := measure.Hold{Setup: cell(t, sseHTTP), Few: 100, Many: 600, Events: feed.Trades()[:1]}.Run(t.Context())
 		require.NoError(t, err)
 		heap, stack, rss = append(heap, h.Heap()), append(stack, h.Stack()), append(rss, h.Resident(h.Idle))
 	}
@@ -291,27 +291,27 @@ func spread(values []float64, slack float64) float64 {
 func TestMemoryWarm(t *testing.T) {
 	weighing(t, 1500)
 	for _, c := range []struct {
-		name  string
-		conns int
-		kib   float64
+		name       string
+		few, conns int
+		kib        float64
 	}{
-		{sseEpoll, 500, 1.5},
-		{wsEpoll, 1200, 0.4}, // of so few bytes the process itself would show
-		{gorillaTuned, 500, 8},
+		{sseEpoll, 500, 1000, 1.5}, // of so few bytes the process itself would show
+		{wsEpoll, 500, 1000, 0.4},
+		{gorillaTuned, 300, 500, 8},
 	} {
-		h, err := measure.Hold{Setup: cell(t, c.name), Few: 300, Many: 300 + c.conns, Events: feed.Trades()[:10], Times: 10}.Run(t.Context())
+		h, err := measure.Hold{Setup: cell(t, c.name), Few: c.few, Many: c.few + c.conns, Events: feed.Trades()[:10], Times: 10}.Run(t.Context())
 		require.NoError(t, err)
 		t.Logf("%s: %.0f B of heap and stacks, %.0f of pages", c.name, h.UsedLive(), h.Resident(h.Used))
 		assert.LessOrEqual(t, h.UsedLive(), c.kib*1024, c.name)
 	}
 }
 
-// V4: who adds a client and does not remove it sends to the dead. After three
+// V4: who adds a client and does not remove it sends to the dead. After two
 // thousand abrupt disconnects the honest server is as it was; its leaky twin
 // keeps them all, and a broadcast takes more than twice the CPU time.
 func TestMemoryLeak(t *testing.T) {
 	many(t, 1003)
-	churn := measure.Churn{Stay: 3, Leave: 1000, Cycles: 3}
+	churn := measure.Churn{Stay: 3, Leave: 1000, Cycles: 2}
 	churn.Setup = cell(t, gorilla)
 	honest, err := churn.Run(t.Context())
 	require.NoError(t, err)
@@ -325,8 +325,8 @@ func TestMemoryLeak(t *testing.T) {
 	assert.Equal(t, before.Memory.FDs, after.Memory.FDs)
 	assert.InDelta(t, before.Memory.Heap, after.Memory.Heap, 256<<10, "B of heap")
 
-	assert.Equal(t, 3+1000+3000, leaky.After.Len, "those of the warm-up too")
-	assert.Greater(t, leaky.After.Memory.Heap-leaky.Before.Memory.Heap, int64(3000*4<<10))
+	assert.Equal(t, 3+1000+2000, leaky.After.Len, "those of the warm-up too")
+	assert.Greater(t, leaky.After.Memory.Heap-leaky.Before.Memory.Heap, int64(2000*4<<10))
 	assert.Greater(t, leaky.After.TimesCPU(after), 2.0, "CPU time of a broadcast to those who stayed")
 }
 
@@ -434,12 +434,12 @@ func idle(b *testing.B, suffix string, h measure.Hold, repeats int) {
 // descriptors than a process usually may have, so they have no socket, and the
 // server is the real one. A model's connection is within 2 % of a real one but
 // for some hundred bytes, what package net keeps of a socket: a netFD and two
-// addresses, less our stub. It is linear, so that 5,000 tell of 200,000;
+// addresses, less our stub. It is linear, so that 3,000 tell of 200,000;
 // PUSHCOST_FULL=1 holds all.
 func TestMemoryModel(t *testing.T) {
 	weighing(t, 400)
 	const socket = 96 // B
-	full := 5000
+	full := 3000
 	if os.Getenv("PUSHCOST_FULL") == "1" {
 		full = 200_000
 	}

@@ -191,9 +191,9 @@ func BenchmarkSocketIO(b *testing.B) {
 	})
 	b.Run("Broadcast/"+s.String()+"/conns=1000", func(b *testing.B) {
 		for b.Loop() {
-			broadcaster, err := measure.NewBroadcaster(b.Context(), s)
+			broadcaster, err := measure.NewBroadcaster(b.Context())
 			require.NoError(b, err)
-			result, err := broadcaster.Run(1000)
+			result, err := broadcaster.Run(b.Context(), s, 1000, 11)
 			require.NoError(b, err)
 			reported(b, result.Metrics())
 			require.NoError(b, broadcaster.Stop())

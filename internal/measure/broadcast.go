@@ -15,33 +15,31 @@ import (
 // floorSetup is a server that does nothing but write(2) to bare descriptors.
 var floorSetup = setup.Setup{Transport: "floor", Lib: "fd", HTTP: "1.1"}
 
-// rounds are broadcasts whose CPU time is measured, of each of the three that are
-// compared; live are those that are timed.
-const (
-	rounds = 11
-	live   = 3
-)
+// live are broadcasts that are timed.
+const live = 3
 
 // A Broadcaster pushes the same events to all clients of a setup, and beside
 // it, in turn, to as many clients of the floor: what disturbs the machine
-// disturbs both.
-type Broadcaster struct{ crowd, floor *gathering }
+// disturbs both. One floor serves for all setups.
+type Broadcaster struct {
+	floor  *gathering
+	crowds map[setup.Setup]*gathering
+}
 
-// NewBroadcaster starts both servers.
-func NewBroadcaster(ctx context.Context, s setup.Setup) (*Broadcaster, error) {
-	c, err := gather(ctx, crowd.StartArgs{Setup: s})
-	if err != nil {
-		return nil, err
-	}
+// NewBroadcaster starts the floor.
+func NewBroadcaster(ctx context.Context) (*Broadcaster, error) {
 	floor, err := gather(ctx, crowd.StartArgs{Setup: floorSetup})
-	if err != nil {
-		return nil, errors.Join(err, c.stop())
-	}
-	return &Broadcaster{c, floor}, nil
+	return &Broadcaster{floor, make(map[setup.Setup]*gathering)}, err
 }
 
 // Stop ends servers and clients.
-func (b *Broadcaster) Stop() error { return errors.Join(b.crowd.stop(), b.floor.stop()) }
+func (b *Broadcaster) Stop() error {
+	err := b.floor.stop()
+	for _, c := range b.crowds {
+		err = errors.Join(err, c.stop())
+	}
+	return err
+}
 
 // A Broadcast is what it takes to push an event to all clients, every one of
 // which got every event.
@@ -65,16 +63,25 @@ type Broadcast struct {
 	Reached []time.Duration
 }
 
-// Run broadcasts to n clients; a later run is to no fewer.
-func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
-	result = Broadcast{Setup: b.crowd.setup, Conns: n}
+// Run broadcasts to n clients; a later run, whatever its setup, is to no fewer.
+// Rounds are broadcasts whose CPU time is measured, of each of the three that
+// are compared.
+func (b *Broadcaster) Run(ctx context.Context, s setup.Setup, n, rounds int) (result Broadcast, err error) {
+	result = Broadcast{Setup: s, Conns: n}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s to %d: %w", result.Setup, n, err)
+			err = fmt.Errorf("%s to %d: %w", s, n, err)
 		}
 	}()
+	subject := b.crowds[s]
+	if subject == nil {
+		if subject, err = gather(ctx, crowd.StartArgs{Setup: s}); err != nil {
+			return result, err
+		}
+		b.crowds[s] = subject
+	}
 	events := feed.Trades()
-	for _, g := range []*gathering{b.crowd, b.floor} {
+	for _, g := range []*gathering{subject, b.floor} {
 		if _, err := g.grow(n, 0); err != nil {
 			return result, err
 		}
@@ -82,7 +89,7 @@ func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
 			return result, err
 		}
 	}
-	before, err := b.tally()
+	before, err := b.tally(subject)
 	if err != nil {
 		return result, err
 	}
@@ -90,7 +97,7 @@ func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
 		for _, turn := range []struct {
 			of  *gathering
 			cpu *[]time.Duration
-		}{{b.floor, &result.Floor}, {b.crowd, &result.CPU}, {b.floor, &result.Again}} {
+		}{{b.floor, &result.Floor}, {subject, &result.CPU}, {b.floor, &result.Again}} {
 			cpu, err := turn.of.spent(event)
 			if err != nil {
 				return result, err
@@ -100,17 +107,17 @@ func (b *Broadcaster) Run(n int) (result Broadcast, err error) {
 		result.sent(event)
 	}
 	for _, event := range events[:live] {
-		sent, got, err := b.crowd.broadcast(event, 1)
+		sent, got, err := subject.broadcast(event, 1)
 		if err != nil {
 			return result, err
 		}
 		result.Reached = append(result.Reached, got.Last.Sub(sent.Began))
 		result.sent(event)
 	}
-	after, err := b.tally()
+	after, err := b.tally(subject)
 	result.Writes, result.Bytes = after.writes-before.writes, after.bytes-before.bytes
 	// The floor allocates nothing: what it does allocate is for the calls.
-	calls := float64(after.floorAllocs-before.floorAllocs) / (2 * rounds)
+	calls := float64(after.floorAllocs-before.floorAllocs) / float64(2*rounds)
 	result.Allocs = float64(after.allocs-before.allocs) - calls*float64(result.Events)
 	return result, err
 }
@@ -124,16 +131,16 @@ func (b *Broadcast) sent(event []byte) {
 // A tally is what was spent so far.
 type tally struct{ writes, bytes, allocs, floorAllocs int64 }
 
-func (b *Broadcaster) tally() (t tally, err error) {
+func (b *Broadcaster) tally(subject *gathering) (t tally, err error) {
 	var seen fleet.Counts
-	if err := b.crowd.server.Call("Writes", 0, &t.writes); err != nil {
+	if err := subject.server.Call("Writes", 0, &t.writes); err != nil {
 		return t, err
 	}
-	if err := b.crowd.clients.Call("Counts", 0, &seen); err != nil {
+	if err := subject.clients.Call("Counts", 0, &seen); err != nil {
 		return t, err
 	}
 	t.bytes = seen.Bytes
-	if t.allocs, err = b.crowd.server.Allocs(); err != nil {
+	if t.allocs, err = subject.server.Allocs(); err != nil {
 		return t, err
 	}
 	t.floorAllocs, err = b.floor.server.Allocs()

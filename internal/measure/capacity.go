@@ -7,8 +7,6 @@ import (
 	"net"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"pushcost/internal/child"
 	"pushcost/internal/crowd"
 	"pushcost/internal/feed"
@@ -43,11 +41,7 @@ func (c Capacity) Run(ctx context.Context) (full Full, err error) {
 		}
 	}()
 	var servers, fleets []*child.Child
-	defer func() {
-		for _, c := range append(fleets, servers...) {
-			err = errors.Join(err, c.Stop())
-		}
-	}()
+	defer func() { err = errors.Join(err, stop(append(fleets, servers...)...)) }()
 	addr := ""
 	for range c.Servers {
 		for role, into := range map[string]*[]*child.Child{"server": &servers, "clients": &fleets} {
@@ -127,12 +121,4 @@ func shared(servers []*child.Child, n int) (conns []int, err error) {
 			return nil, fmt.Errorf("of %d connections the servers have %d", n, all)
 		}
 	}
-}
-
-func each(children []*child.Child, f func(int, *child.Child) error) error {
-	var group errgroup.Group
-	for i, c := range children {
-		group.Go(func() error { return f(i, c) })
-	}
-	return group.Wait()
 }

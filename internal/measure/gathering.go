@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"pushcost/internal/child"
 	"pushcost/internal/crowd"
 	"pushcost/internal/fleet"
@@ -52,7 +54,21 @@ func gather(ctx context.Context, args crowd.StartArgs) (*gathering, error) {
 	return g, nil
 }
 
-func (g *gathering) stop() error { return errors.Join(g.clients.Stop(), g.server.Stop()) }
+func (g *gathering) stop() error { return stop(g.clients, g.server) }
+
+// stop stops all at once: who lives longer would notice each connection's end.
+func stop(children ...*child.Child) error {
+	return each(children, func(_ int, c *child.Child) error { return c.Stop() })
+}
+
+// each does something with all children at once.
+func each(children []*child.Child, f func(int, *child.Child) error) error {
+	var group errgroup.Group
+	for i, c := range children {
+		group.Go(func() error { return f(i, c) })
+	}
+	return group.Wait()
+}
 
 // grow connects clients until there are n, so many of them to one connection
 // over HTTP/2, and returns once the server has them all.

@@ -23,10 +23,9 @@ type Hold struct {
 	Streams int // to one connection over HTTP/2; 0: one
 	State   int // bytes that the application keeps for each
 
-	// Events are broadcast to all, each so many times: they make a used
-	// connection of an idle one.
+	// Events are broadcast to all: they make a used connection of an idle one.
 	Events [][]byte
-	Times  int // 0: once
+	Times  int // each of them to the many; 0: once
 }
 
 // Held is what a server of many connections holds, and spends.
@@ -57,7 +56,7 @@ func (h Hold) Run(ctx context.Context) (held Held, err error) {
 	if _, err := g.grow(h.Few, h.Streams); err != nil {
 		return held, err
 	}
-	if _, err := g.use(h.Events, max(1, h.Times)); err != nil {
+	if _, err := g.use(h.Events, 1); err != nil {
 		return held, err
 	}
 	if held.Base, err = g.server.Memory(); err != nil {
@@ -84,11 +83,13 @@ func (h Hold) Run(ctx context.Context) (held Held, err error) {
 // broadcasts, messages and pings from the clients. It returns the server's CPU
 // time for a heartbeat to all.
 func (g *gathering) use(events [][]byte, times int) (beat time.Duration, err error) {
+	g.later = times > 1 && g.setup.Transport != "poll" // who polls has to ask for each
 	for _, event := range events {
 		if _, _, err := g.broadcast(event, times); err != nil {
 			return 0, err
 		}
 	}
+	g.later = false
 	once := func() error {
 		_, _, err := g.broadcast(events[0], 1)
 		return err
