@@ -263,10 +263,10 @@ func TestMemoryLinear(t *testing.T) {
 // processes of their own: heap and stacks 2 %, pages 5 %, but for the 32 and
 // 128 B that the process itself varies by.
 func TestMemoryRepeats(t *testing.T) {
-	weighing(t, 600)
+	weighing(t, 1100)
 	var heap, stack, rss []float64
 	for range 5 {
-		h, err := measure.Hold{Setup: cell(t, sseHTTP), Few: 100, Many: 600, Events: feed.Trades()[:1]}.Run(t.Context())
+		h, err := measure.Hold{Setup: cell(t, sseHTTP), Few: 100, Many: 1100, Events: feed.Trades()[:1]}.Run(t.Context())
 		require.NoError(t, err)
 		heap, stack, rss = append(heap, h.Heap()), append(stack, h.Stack()), append(rss, h.Resident(h.Idle))
 	}
