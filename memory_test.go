@@ -327,7 +327,9 @@ func TestMemoryLeak(t *testing.T) {
 
 	assert.Equal(t, 3+1000+2000, leaky.After.Len, "those of the warm-up too")
 	assert.Greater(t, leaky.After.Memory.Heap-leaky.Before.Memory.Heap, int64(2000*4<<10))
-	assert.Greater(t, leaky.After.TimesCPU(after), 2.0, "CPU time of a broadcast to those who stayed")
+	slower := leaky.After.TimesCPU(after)
+	t.Logf("with 3,000 dead a broadcast takes %.1f times the CPU time", slower)
+	assert.Greater(t, slower, 2.0, "CPU time of a broadcast to those who stayed")
 }
 
 // B8: two processes behind one address (SO_REUSEPORT) hold 15,000 connections

@@ -93,7 +93,7 @@ func (g *gathering) leave(c Churn, cycles int) error {
 
 // registry broadcasts a few times so many events that the calls do not count.
 func (g *gathering) registry() (r Registry, err error) {
-	const times, events = 5, 100
+	const times, events = 5, 500
 	if err := g.server.Call("Len", 0, &r.Len); err != nil {
 		return r, err
 	}
