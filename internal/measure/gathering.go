@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"pushcost/internal/child"
 	"pushcost/internal/crowd"
@@ -61,13 +60,15 @@ func stop(children ...*child.Child) error {
 	return each(children, func(_ int, c *child.Child) error { return c.Stop() })
 }
 
-// each does something with all children at once.
+// each does something with all children at once, and says of each what failed.
 func each(children []*child.Child, f func(int, *child.Child) error) error {
-	var group errgroup.Group
+	errs := make([]error, len(children))
+	var all sync.WaitGroup
 	for i, c := range children {
-		group.Go(func() error { return f(i, c) })
+		all.Go(func() { errs[i] = f(i, c) })
 	}
-	return group.Wait()
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // grow connects clients until there are n, so many of them to one connection
