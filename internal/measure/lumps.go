@@ -70,14 +70,30 @@ func Lumps(ctx context.Context, p LumpPlan) (lumps []int, err error) {
 	answer := bufio.NewReader(conn)
 	client := &http.Client{Transport: &http.Transport{DialContext: network.Dial}}
 	defer client.CloseIdleConnections()
-	// settle lets the proxy do what it can: in a bubble all does until it
-	// waits, and nginx's one worker has when it has answered twice.
+	// settle waits until something was said, and lets the proxy do what it can:
+	// in a bubble all does until it waits, and nginx's one worker has when it has
+	// answered twice.
 	settle := func() error {
+		select {
+		case err := <-s.said:
+			if err != nil {
+				return err
+			}
+		case err := <-served:
+			served <- err // which is told below
+			return errors.New("the proxy has ended")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		if p.Proxy.Program == "" {
 			return netpath.Sleep(ctx, time.Second)
 		}
 		for range 2 {
-			resp, err := client.Head("http://" + at)
+			req, err := http.NewRequestWithContext(ctx, "HEAD", "http://"+at, nil)
+			if err != nil {
+				return err
+			}
+			resp, err := client.Do(req)
 			if err != nil {
 				return err
 			}
@@ -88,7 +104,7 @@ func Lumps(ctx context.Context, p LumpPlan) (lumps []int, err error) {
 	if _, err := io.WriteString(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(<-s.said, settle()); err != nil {
+	if err := settle(); err != nil {
 		return nil, err
 	}
 	if err := p.look(conn, answer); err != nil {
@@ -96,7 +112,7 @@ func Lumps(ctx context.Context, p LumpPlan) (lumps []int, err error) {
 	}
 	for _, event := range p.Events {
 		s.say <- event
-		if err := errors.Join(<-s.said, settle()); err != nil {
+		if err := settle(); err != nil {
 			return nil, err
 		}
 	}
