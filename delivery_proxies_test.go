@@ -231,7 +231,11 @@ func curl(t *testing.T, flush, unbuffered bool) {
 	var before, total int64
 	for i := range n {
 		event := fmt.Appendf(nil, "event %d", i)
-		events <- event
+		select {
+		case events <- event:
+		case <-ctx.Done():
+			require.NoError(t, ctx.Err(), "curl has left")
+		}
 		if flush {
 			await(string(event)) // and so it is done with the one before
 			if unbuffered {
@@ -683,8 +687,8 @@ func flushing(w http.ResponseWriter, c *gzip.Writer) http.ResponseWriter {
 func listening(t *testing.T, h http.Handler) string {
 	t.Helper()
 	srv := httptest.NewServer(h)
-	t.Cleanup(srv.CloseClientConnections)
 	t.Cleanup(srv.Close)
+	t.Cleanup(srv.CloseClientConnections) // before: Close waits for handlers
 	return srv.URL
 }
 

@@ -381,6 +381,7 @@ func TestAResponseOfServerSentEvents(t *testing.T) {
 		enc := encoder(t, coding)
 		enc.Encode(events[0])
 		chunks := make(chan *Chunk)
+		defer close(chunks) // or the handler, and with it the server's Close, would outlast a failure
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			w.Header().Set("Content-Encoding", string(coding))
@@ -409,7 +410,6 @@ func TestAResponseOfServerSentEvents(t *testing.T) {
 				chunks <- enc.Encode(events[i+1])
 			}
 		}
-		close(chunks)
 	}
 }
 
