@@ -85,7 +85,7 @@ func (s *coderSocket) read() ([]byte, error) {
 
 func (s *coderSocket) leave(code int, reason string) { s.Close(websocket.StatusCode(code), reason) }
 
-// close returns when nothing is written any more: a stream of HTTP/2 must not
+// close returns when no ping is written any more: a stream of HTTP/2 must not
 // be, once its handler has returned.
 func (s *coderSocket) close() {
 	s.CloseNow()
