@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -75,12 +76,28 @@ func (u *streamUpgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 type serverStream struct {
 	io.ReadCloser
 	*http.ResponseController
-	w io.Writer
+	w               io.Writer
+	writing, closed atomic.Bool
 }
 
 func (s *serverStream) Write(p []byte) (int, error) {
+	s.writing.Store(true)
+	defer s.writing.Store(false)
+	if s.closed.Load() {
+		return 0, net.ErrClosed
+	}
 	n, err := s.w.Write(p)
 	return n, errors.Join(err, s.Flush())
+}
+
+// Close makes a write under way fail, as that of a connection does: it may
+// wait for a client that reads no more.
+func (s *serverStream) Close() error {
+	s.closed.Store(true)
+	if s.writing.Load() {
+		s.SetWriteDeadline(time.Unix(0, 0)) // resets the stream
+	}
+	return s.ReadCloser.Close()
 }
 
 func (s *serverStream) SetDeadline(t time.Time) error {

@@ -154,13 +154,18 @@ func TestServeReturnsAfterItsLastHandler(t *testing.T) {
 // A gate is the answer to a request, which is not written before the gate is
 // opened.
 type gate struct {
-	header http.Header
-	open   chan struct{}
+	header   http.Header
+	deadline time.Time
+	open     chan struct{}
 }
 
 func (g *gate) Header() http.Header { return g.header }
 func (g *gate) WriteHeader(int)     {}
 func (g *gate) FlushError() error   { return nil }
+func (g *gate) SetWriteDeadline(t time.Time) error {
+	g.deadline = t
+	return nil
+}
 func (g *gate) Write(p []byte) (int, error) {
 	<-g.open
 	return len(p), nil
@@ -168,7 +173,7 @@ func (g *gate) Write(p []byte) (int, error) {
 
 func TestAStreamIsNotWrittenToAfterItsHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{http.Header{}, make(chan struct{})}
+		g := &gate{header: http.Header{}, open: make(chan struct{})}
 		body, client := io.Pipe()
 		defer client.Close()
 		r := &http.Request{Method: http.MethodConnect, Body: body, Header: http.Header{":protocol": {"websocket"}, "Sec-Websocket-Version": {"13"}}}
@@ -189,6 +194,7 @@ func TestAStreamIsNotWrittenToAfterItsHandler(t *testing.T) {
 		}
 		close(g.open)
 		<-closed
+		assert.Equal(t, time.Unix(0, 0), g.deadline, "the write was told to end")
 	})
 }
 
