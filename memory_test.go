@@ -249,9 +249,9 @@ func TestMemoryClient(t *testing.T) {
 // none is 2 % off the line. The document's projections are multiplications; some
 // take KiB for kB.
 func TestMemoryLinear(t *testing.T) {
-	weighing(t, 1600)
+	weighing(t, 1200)
 	for _, name := range []string{gorilla, sseHTTP} {
-		fit, err := measure.Line(t.Context(), cell(t, name), 400, 800, 1200, 1600)
+		fit, err := measure.Line(t.Context(), cell(t, name), 300, 600, 900, 1200)
 		require.NoError(t, err)
 		t.Logf("%s: %.0f B a connection, at 50,000 %.2f GB, at 200,000 %.2f GB; off by %.2f %%", name,
 			fit.PerConn, fit.At(50_000)/1e9, fit.At(200_000)/1e9, 100*fit.Residual)
@@ -289,15 +289,15 @@ func spread(values []float64, slack float64) float64 {
 // WebSockets 11.4.) That is heap and stacks; the pages, reported, have some
 // hundred bytes more, of the process itself.
 func TestMemoryWarm(t *testing.T) {
-	weighing(t, 1500)
+	weighing(t, 1200)
 	for _, c := range []struct {
 		name       string
 		few, conns int
 		kib        float64
 	}{
-		{sseEpoll, 500, 1000, 1.5}, // of so few bytes the process itself would show
-		{wsEpoll, 500, 1000, 0.4},
-		{gorillaTuned, 300, 500, 8},
+		{sseEpoll, 300, 500, 1.5}, // of so few bytes the process itself would show
+		{wsEpoll, 300, 900, 0.4},
+		{gorillaTuned, 200, 500, 8},
 	} {
 		h, err := measure.Hold{Setup: cell(t, c.name), Few: c.few, Many: c.few + c.conns, Events: feed.Trades()[:10], Times: 10}.Run(t.Context())
 		require.NoError(t, err)
@@ -310,8 +310,8 @@ func TestMemoryWarm(t *testing.T) {
 // thousand abrupt disconnects the honest server is as it was; its leaky twin
 // keeps them all, and a broadcast takes more than twice the CPU time.
 func TestMemoryLeak(t *testing.T) {
-	many(t, 1003)
-	churn := measure.Churn{Stay: 3, Leave: 1000, Cycles: 2}
+	many(t, 1002)
+	churn := measure.Churn{Stay: 2, Leave: 1000, Cycles: 2}
 	churn.Setup = cell(t, gorilla)
 	honest, err := churn.Run(t.Context())
 	require.NoError(t, err)
@@ -320,12 +320,12 @@ func TestMemoryLeak(t *testing.T) {
 	require.NoError(t, err)
 
 	before, after := honest.Before, honest.After
-	assert.Equal(t, 3, after.Len)
+	assert.Equal(t, 2, after.Len)
 	assert.Equal(t, before.Memory.Goroutines, after.Memory.Goroutines)
 	assert.Equal(t, before.Memory.FDs, after.Memory.FDs)
 	assert.InDelta(t, before.Memory.Heap, after.Memory.Heap, 256<<10, "B of heap")
 
-	assert.Equal(t, 3+1000+2000, leaky.After.Len, "those of the warm-up too")
+	assert.Equal(t, 2+1000+2000, leaky.After.Len, "those of the warm-up too")
 	assert.Greater(t, leaky.After.Memory.Heap-leaky.Before.Memory.Heap, int64(2000*4<<10))
 	slower := leaky.After.TimesCPU(after)
 	t.Logf("with 3,000 dead a broadcast takes %.1f times the CPU time", slower)
@@ -436,12 +436,12 @@ func idle(b *testing.B, suffix string, h measure.Hold, repeats int) {
 // descriptors than a process usually may have, so they have no socket, and the
 // server is the real one. A model's connection is within 2 % of a real one but
 // for some hundred bytes, what package net keeps of a socket: a netFD and two
-// addresses, less our stub. It is linear, so that 3,000 tell of 200,000;
+// addresses, less our stub. It is linear, so that 2,000 tell of 200,000;
 // PUSHCOST_FULL=1 holds all.
 func TestMemoryModel(t *testing.T) {
 	weighing(t, 400)
 	const socket = 96 // B
-	full := 3000
+	full := 2000
 	if os.Getenv("PUSHCOST_FULL") == "1" {
 		full = 200_000
 	}

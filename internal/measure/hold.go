@@ -23,9 +23,10 @@ type Hold struct {
 	Streams int // to one connection over HTTP/2; 0: one
 	State   int // bytes that the application keeps for each
 
-	// Events are broadcast to all: they make a used connection of an idle one.
+	// Events are broadcast to all, each so many times: they make a used
+	// connection of an idle one.
 	Events [][]byte
-	Times  int // each of them to the many; 0: once
+	Times  int // 0: once
 }
 
 // Held is what a server of many connections holds, and spends.
@@ -56,7 +57,7 @@ func (h Hold) Run(ctx context.Context) (held Held, err error) {
 	if _, err := g.grow(h.Few, h.Streams); err != nil {
 		return held, err
 	}
-	if _, err := g.use(h.Events, 1); err != nil {
+	if _, err := g.use(h.Events, max(1, h.Times)); err != nil {
 		return held, err
 	}
 	if held.Base, err = g.server.Memory(); err != nil {
