@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/aclements/go-moremath/stats"
+
 	"pushcost/internal/crowd"
 	"pushcost/internal/feed"
 	"pushcost/internal/fleet"
@@ -152,8 +154,19 @@ func (b *Broadcaster) tally(subject *gathering) (t tally, err error) {
 // would not do.
 func median(times []time.Duration) float64 { return nanoseconds(times).Quantile(0.5) }
 
-// TimesFloor is the server's CPU time as a multiple of the floor's: medians.
-func (b Broadcast) TimesFloor() float64 { return median(b.CPU) / median(b.Floor) }
+// ratio is by how much one took more than others beside it, in the same round:
+// the median of all rounds, so that what disturbs a round does not count.
+func ratio(of []time.Duration, beside ...[]time.Duration) float64 {
+	var all stats.Sample
+	for i := range of {
+		var others time.Duration
+		for _, b := range beside {
+			others += b[i]
+		}
+		all.Xs = append(all.Xs, float64(of[i])*float64(len(beside))/float64(others))
+	}
+	return all.Quantile(0.5)
+}
 
 // Overhead is what each client received beyond the payload, per event, in bytes.
 func (b Broadcast) Overhead() float64 {
@@ -163,9 +176,6 @@ func (b Broadcast) Overhead() float64 {
 // WritesPerEvent is how often each client's socket was written to for an event.
 func (b Broadcast) WritesPerEvent() float64 { return float64(b.Writes) / float64(b.Conns*b.Events) }
 
-// FloorTimesFloor is the same of the floor itself: how far to trust the other.
-func (b Broadcast) FloorTimesFloor() float64 { return median(b.Again) / median(b.Floor) }
-
 // Metrics are a broadcast's figures.
 func (b Broadcast) Metrics() []Metric {
 	sent := float64(b.Conns * b.Events)
@@ -174,7 +184,7 @@ func (b Broadcast) Metrics() []Metric {
 		{"allocs/event", max(0, b.Allocs/sent)}, // less than none is the calls' noise
 		{"cpu-ns/write", median(b.CPU) / float64(b.Conns)},
 		{"all-ns", median(b.Reached)},
-		{"x-floor", b.TimesFloor()},
-		{"floor-x-floor", b.FloorTimesFloor()},
+		{"x-floor", ratio(b.CPU, b.Floor, b.Again)},
+		{"floor-x-floor", ratio(b.Again, b.Floor)},
 	}
 }

@@ -67,7 +67,7 @@ var Units = []struct{ Name, Policy string }{
 	{"allocs/event", "better=lower"},               // objects, for a client
 	{"cpu-ns/write", "better=lower gate=3x"},       // the server's CPU time for a client
 	{"all-ns", "better=lower gate=3x"},             // until the last client has it
-	{"x-floor", "better=lower gate=2x"},            // the server's CPU time, of that of bare writes: ratio of medians
+	{"x-floor", "better=lower gate=2x"},            // the server's CPU time, of that of bare writes beside them: median of ratios
 	{"floor-x-floor", "better=lower"},              // the same of bare writes: how far to trust the other
 	{"deliveries/s", "better=higher gate=3x"},      // events times clients, 99 % of each within 100 ms
 	{"x-flate6", "better=lower"},                   // time to encode, of compress/flate's at level 6: ratio of minima

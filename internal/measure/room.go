@@ -144,10 +144,6 @@ func (r Room) Run(ctx context.Context) (full Roomful, err error) {
 	return full, memory(&full.many)
 }
 
-// TimesIdentity is the server's CPU time as a multiple of what as many bytes
-// take without a coding: medians, as of a [Broadcast].
-func (f Roomful) TimesIdentity() float64 { return median(f.CPU) / median(f.Identity) }
-
 // resident is what a subscriber takes of pages, in bytes.
 func (f Roomful) resident(side int) float64 {
 	return float64(f.many[side].RSS-f.few[side].RSS) / float64(f.Many-f.Few)
@@ -164,8 +160,8 @@ func (f Roomful) Metrics() []Metric {
 		{"join-B", float64(f.Join)},
 		{"encodes/event", float64(f.Encodes) / float64(len(f.CPU))},
 		{"cpu-ns/patch", math.Round(median(f.CPU) / float64(f.Many))},
-		{"x-identity", f.TimesIdentity()},
-		{"identity-x-identity", median(f.Again) / median(f.Identity)},
+		{"x-identity", ratio(f.CPU, f.Identity, f.Again)},
+		{"identity-x-identity", ratio(f.Again, f.Identity)},
 		{"RSS-B/conn", math.Round(f.resident(0))},
 		{"RSS-x-identity", f.resident(0) / f.resident(1)},
 	}
