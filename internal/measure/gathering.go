@@ -23,8 +23,9 @@ var Roles = map[string]any{
 	"together": &together{new(crowd.Service), new(Readers)},
 }
 
-// enough is how long anything may take that happens on real sockets.
-const enough = time.Minute
+// enough is how long anything may take that happens on real sockets. Nothing
+// comes near, but that once in a thousand runs one rested for a minute.
+const enough = 2 * time.Minute
 
 // A gathering is a server and the many clients that are connected to it.
 type gathering struct {
