@@ -139,7 +139,7 @@ func Run(ctx context.Context, role, godebug string, in, out any) error {
 		return err
 	}
 	called, ended := c.Call("Run", in, out), c.Stop()
-	if errors.Is(called, ended) {
+	if errors.Is(called, ended) { // it says so already, or both went well
 		return called
 	}
 	return errors.Join(called, ended)

@@ -34,7 +34,6 @@ type gathering struct {
 	addr            string
 	conns           int
 	events          int     // broadcast so far
-	later           bool    // clients read when the server has written
 	mirror          *mirror // nil: all clients decode
 }
 
@@ -99,11 +98,12 @@ func (g *gathering) there() error {
 // broadcast sends an event to all so many times, and returns once every client
 // has it as often.
 func (g *gathering) broadcast(data []byte, times int) (crowd.Broadcasted, fleet.Awaited, error) {
-	return g.publish(crowd.BroadcastArgs{Data: data, Times: times})
+	return g.publish(crowd.BroadcastArgs{Data: data, Times: times}, false)
 }
 
-// publish is broadcast, at a pace.
-func (g *gathering) publish(args crowd.BroadcastArgs) (b crowd.Broadcasted, a fleet.Awaited, err error) {
+// publish is broadcast, at a pace. Later means that clients read only when the
+// server has written.
+func (g *gathering) publish(args crowd.BroadcastArgs, later bool) (b crowd.Broadcasted, a fleet.Awaited, err error) {
 	if g.setup.Transport == "poll" { // who is not there is not sent to
 		if err := g.there(); err != nil {
 			return b, a, err
@@ -114,7 +114,7 @@ func (g *gathering) publish(args crowd.BroadcastArgs) (b crowd.Broadcasted, a fl
 		expected = g.mirror.expected(args.Data, args.Times)
 	}
 	for _, next := range expected {
-		next.Later = g.later
+		next.Later = later
 		if err := g.clients.Call("Expect", next, new(int)); err != nil {
 			return b, a, err
 		}
@@ -136,9 +136,7 @@ func (g *gathering) publish(args crowd.BroadcastArgs) (b crowd.Broadcasted, a fl
 // send it has returned: whom a write wakes is not the server's doing.
 func (g *gathering) spent(event []byte) (time.Duration, error) {
 	return g.cpu(func() error {
-		g.later = true
-		defer func() { g.later = false }()
-		_, _, err := g.broadcast(event, 1)
+		_, _, err := g.publish(crowd.BroadcastArgs{Data: event, Times: 1}, true)
 		return err
 	})
 }

@@ -84,13 +84,12 @@ func (h Hold) Run(ctx context.Context) (held Held, err error) {
 // broadcasts, messages and pings from the clients. It returns the server's CPU
 // time for a heartbeat to all.
 func (g *gathering) use(events [][]byte, times int) (beat time.Duration, err error) {
-	g.later = times > 1 && g.setup.Transport != "poll" // who polls has to ask for each
+	later := times > 1 && g.setup.Transport != "poll" // who polls has to ask for each
 	for _, event := range events {
-		if _, _, err := g.broadcast(event, times); err != nil {
+		if _, _, err := g.publish(crowd.BroadcastArgs{Data: event, Times: times}, later); err != nil {
 			return 0, err
 		}
 	}
-	g.later = false
 	once := func() error {
 		_, _, err := g.broadcast(events[0], 1)
 		return err

@@ -52,7 +52,7 @@ func (t Throughput) Run(ctx context.Context) (deliveries float64, err error) {
 	kept, lost := 0.0, math.Inf(1)
 	for range t.Runs {
 		every := time.Duration(float64(time.Second) / rate)
-		b, a, err := g.publish(crowd.BroadcastArgs{Data: event, Times: int(t.Take/every) + 1, Every: every})
+		b, a, err := g.publish(crowd.BroadcastArgs{Data: event, Times: int(t.Take/every) + 1, Every: every}, false)
 		if err != nil {
 			return 0, err
 		}
