@@ -35,8 +35,15 @@ func ServeHTTP(ctx context.Context, ln net.Listener, o Options, handle http.Hand
 			}
 		}),
 	}
-	defer context.AfterFunc(ctx, func() { srv.Close() })() // not Shutdown, which waits for streams that have no end
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		srv.Close() // not Shutdown, which waits for streams that have no end
+	})
 	err := srv.Serve(ln)
+	if !stop() {
+		<-closed // Serve returns when Close begins
+	}
 	calls.wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
